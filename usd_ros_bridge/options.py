@@ -161,7 +161,17 @@ class MeshUris:
     @property
     def is_loopback(self) -> bool:
         """Return whether only this machine reaches the HTTP server."""
-        return self.host == "localhost" or ip_address(self.host).is_loopback
+        return is_loopback(self.host)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only programs of this machine reach a server with this address."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def parse_mesh_uris(text: str) -> MeshUris:

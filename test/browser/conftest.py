@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +16,9 @@ import numpy as np
 import pytest
 
 from page_runs import CHROMIUM_FLAGS, PageRun
+from usd_ros_bridge.options import PlanOptions, ReadOptions
+from usd_ros_bridge.view.page import Page, PageSettings
+from usd_ros_bridge.view.plan_follower import PlanSource
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -174,3 +178,39 @@ def run_bridge() -> Iterator[Callable[..., PageRun]]:
     yield run
     for each in runs:
         each.close()
+
+
+class NoParent:
+    """In place of the process that starts a page."""
+
+    def __init__(self) -> None:
+        self.gone = threading.Event()
+        self.on_end: Callable[[], None] = lambda: None
+        self.told: list[tuple[str, str]] = []
+
+    def tell(self, kind: str, text: str) -> None:
+        self.told.append((kind, text))
+
+
+@pytest.fixture
+def own_page() -> Iterator[Callable[..., tuple[Page, str]]]:
+    """`own_page(asset, bridge=NODE)`: a page in a thread of the test, and its URL."""
+    running: list[tuple[Page, NoParent, threading.Thread]] = []
+
+    def run(asset: Path, *, bridge: str = "/nobody") -> tuple[Page, str]:
+        source = PlanSource(asset=str(asset), read=ReadOptions(), options=PlanOptions())
+        settings = PageSettings(source=source, host="127.0.0.1", port=0, bridge=bridge)
+        parent = NoParent()
+        page = Page(settings, parent)
+        page.open()
+        thread = threading.Thread(target=page.run)
+        thread.start()
+        running.append((page, parent, thread))
+        return page, dict(parent.told)["address"]
+
+    yield run
+    for page, parent, thread in running:
+        parent.gone.set()
+        parent.on_end()
+        thread.join(10.0)
+        page.close()

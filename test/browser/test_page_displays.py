@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import io
-import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,47 +14,9 @@ from sensor_msgs.msg import Image, JointState, LaserScan
 
 from page_runs import ROVER, PageRun
 from usd_ros_bridge.api import load_plan
-from usd_ros_bridge.options import PlanOptions, ReadOptions
-from usd_ros_bridge.view.page import Page, PageSettings
-from usd_ros_bridge.view.plan_follower import PlanSource
+from usd_ros_bridge.view.page import Page
 
 EVIL = '<img src="http://elsewhere.invalid/x.png" onerror="document.title=1">'
-
-
-class NoParent:
-    """In place of the process that starts a page."""
-
-    def __init__(self) -> None:
-        self.gone = threading.Event()
-        self.on_end: Callable[[], None] = lambda: None
-        self.told: list[tuple[str, str]] = []
-
-    def tell(self, kind: str, text: str) -> None:
-        self.told.append((kind, text))
-
-
-@pytest.fixture
-def own_page() -> Iterator[Callable[[Path], tuple[Page, str]]]:
-    """`own_page(asset)`: a page in a thread of the test, beside a bridge or none, and its URL."""
-    running: list[tuple[Page, NoParent, threading.Thread]] = []
-
-    def run(asset: Path) -> tuple[Page, str]:
-        source = PlanSource(asset=str(asset), read=ReadOptions(), options=PlanOptions())
-        settings = PageSettings(source=source, host="127.0.0.1", port=0, bridge="/usd_ros_bridge")
-        parent = NoParent()
-        page = Page(settings, parent)
-        page.open()
-        thread = threading.Thread(target=page.run)
-        thread.start()
-        running.append((page, parent, thread))
-        return page, dict(parent.told)["address"]
-
-    yield run
-    for page, parent, thread in running:
-        parent.gone.set()
-        parent.on_end()
-        thread.join(10.0)
-        page.close()
 
 
 @pytest.fixture
@@ -118,7 +78,7 @@ def show_layers_alone(page: Page, *names: str) -> None:
 def test_laser_points_are_red_where_the_rays_hit(own_page, open_page, ros_harness) -> None:
     scans: list[LaserScan] = []
     ros_harness.node.create_subscription(LaserScan, "/rover/scan", scans.append, qos_profile_sensor_data)
-    page, url = own_page(ROVER)
+    page, url = own_page(ROVER, bridge="/usd_ros_bridge")
     show_layers_alone(page, "/rover/scan")
     shown = open_page(url)
     shown.wait_for_picture(lambda picture: red(picture).sum() > 50, "red points")
@@ -159,7 +119,7 @@ def panel_picture(shown: Any) -> np.ndarray:
 def test_the_cameras_picture_is_in_the_panel(own_page, open_page, ros_harness) -> None:
     images: list[Image] = []
     ros_harness.node.create_subscription(Image, "/rover/image_raw", images.append, qos_profile_sensor_data)
-    page, url = own_page(ROVER)
+    page, url = own_page(ROVER, bridge="/usd_ros_bridge")
     show_layers_alone(page, "/rover/image_raw")
     shown = open_page(url)
     shown.tab.get_by_role("tab", name="Show").click()
@@ -177,7 +137,7 @@ def test_the_cameras_picture_is_in_the_panel(own_page, open_page, ros_harness) -
 
 @pytest.mark.usefixtures("rover")
 def test_a_click_on_the_robot_shows_its_properties(own_page, open_page) -> None:
-    page, url = own_page(ROVER)
+    page, url = own_page(ROVER, bridge="/usd_ros_bridge")
     show_layers_alone(page, "meshes")
     shown = open_page(url)
     shown.tab.get_by_role("tab", name="Show").click()
@@ -204,7 +164,7 @@ def test_a_click_on_the_robot_shows_its_properties(own_page, open_page) -> None:
 
 
 def test_a_frame_is_chosen_from_the_list_and_the_tree_is_shown(own_page, open_page) -> None:
-    _, url = own_page(ROVER)
+    _, url = own_page(ROVER, bridge="/usd_ros_bridge")
     shown = open_page(url)
     shown.tab.get_by_role("tab", name="Show").click()
     tree = shown.tab.locator("pre").first
@@ -217,7 +177,7 @@ def test_a_frame_is_chosen_from_the_list_and_the_tree_is_shown(own_page, open_pa
 
 
 def test_text_of_a_peer_is_shown_as_text(own_page, open_page, ros_harness) -> None:
-    page, url = own_page(ROVER)
+    page, url = own_page(ROVER, bridge="/usd_ros_bridge")
     show_layers_alone(page, "/rover/joint_states")
     publisher = ros_harness.node.create_publisher(JointState, "/rover/joint_states", 10)
     shown = open_page(url)

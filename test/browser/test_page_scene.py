@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import signal
 import socket
-import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pytest
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
 from sensor_msgs.msg import JointState
 
 from page_runs import ARM, ROVER
 from usd_ros_bridge.api import load_plan
-from usd_ros_bridge.options import PlanOptions, ReadOptions
-from usd_ros_bridge.view.page import Page, PageSettings
-from usd_ros_bridge.view.plan_follower import PlanSource
 
 
 def orange(picture: np.ndarray) -> int:
@@ -31,42 +23,6 @@ def orange(picture: np.ndarray) -> int:
 def differing(first: np.ndarray, second: np.ndarray) -> int:
     """Return how many pixels differ to be seen."""
     return int((np.abs(first.astype(int) - second.astype(int)).max(axis=-1) > 40).sum())
-
-
-class NoParent:
-    """In place of the process that starts a page."""
-
-    def __init__(self) -> None:
-        self.gone = threading.Event()
-        self.on_end: Callable[[], None] = lambda: None
-        self.told: list[tuple[str, str]] = []
-
-    def tell(self, kind: str, text: str) -> None:
-        self.told.append((kind, text))
-
-
-@pytest.fixture
-def own_page() -> Iterator[Callable[[Path], Any]]:
-    """`own_page(asset)`: a page in a thread of the test, without a bridge, and its URL."""
-    running: list[tuple[Page, NoParent, threading.Thread]] = []
-
-    def run(asset: Path) -> tuple[Page, str]:
-        source = PlanSource(asset=str(asset), read=ReadOptions(), options=PlanOptions())
-        settings = PageSettings(source=source, host="127.0.0.1", port=0, bridge="/nobody")
-        parent = NoParent()
-        page = Page(settings, parent)
-        page.open()
-        thread = threading.Thread(target=page.run)
-        thread.start()
-        running.append((page, parent, thread))
-        return page, dict(parent.told)["address"]
-
-    yield run
-    for page, parent, thread in running:
-        parent.gone.set()
-        parent.on_end()
-        thread.join(10.0)
-        page.close()
 
 
 def test_the_robot_is_seen_and_gone_when_hidden_or_looked_away_from(own_page, open_page) -> None:

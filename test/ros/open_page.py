@@ -8,11 +8,11 @@ from typing import Any
 
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.view.frame_nodes import FrameNodes
-from usd_ros_bridge.view.frame_poses import FramePoses
 from usd_ros_bridge.view.graph_client import GraphClient
 from usd_ros_bridge.view.page import RunningComponents
 from usd_ros_bridge.view.page_component import TABS, PageComponent, PageContext
 from usd_ros_bridge.view.page_server import open_server
+from usd_ros_bridge.view.tf_poses import FramePoses
 
 
 class OpenPage:

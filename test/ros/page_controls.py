@@ -9,9 +9,9 @@ from typing import Any
 import viser
 
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.view.frame_poses import FramePoses
 from usd_ros_bridge.view.graph_client import GraphClient
 from usd_ros_bridge.view.page_component import TABS, PageContext
+from usd_ros_bridge.view.tf_poses import FramePoses
 
 
 class _Gui:

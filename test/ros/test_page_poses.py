@@ -16,9 +16,9 @@ from tf2_msgs.msg import TFMessage
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import PlanOptions
-from usd_ros_bridge.view.frame_poses import FramePoses, levels
 from usd_ros_bridge.view.graph_client import GraphClient
 from usd_ros_bridge.view.tf_messages import TfMessageReader
+from usd_ros_bridge.view.tf_poses import FramePoses, levels
 
 trimesh = pytest.importorskip("trimesh", reason="viser brings trimesh: make setup-tests")
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -17,7 +17,8 @@ import pytest
 from cli_calls import call_cli
 from page_runs import ARM, ROVER, PageRun, wait_for_end
 from usd_ros_bridge.errors import BridgeError, OptionError
-from usd_ros_bridge.view.page_server import check_address, is_loopback, page_url
+from usd_ros_bridge.options import is_loopback
+from usd_ros_bridge.view.page_server import check_address, page_url
 
 pytest.importorskip("viser", reason="viser is not installed: make setup-tests")
 

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -349,7 +350,8 @@ def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str]) ->
     while not condition():
         assert process.poll() is None, process.communicate()[0]
         assert time.monotonic() < deadline, "nothing was written"
-        time.sleep(0.02)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.02)
 
 
 def limit_file_size() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from usd_ros_bridge.model.plan import BridgePlan, RobotPlan
-from usd_ros_bridge.view.frame_poses import FramePoses
+from usd_ros_bridge.view.tf_poses import FramePoses
 
 if TYPE_CHECKING:
     import viser

@@ -6,7 +6,7 @@ import numpy as np
 
 from usd_ros_bridge.model.plan import BridgePlan, RobotPlan
 from usd_ros_bridge.spatial.transforms import IDENTITY, FloatArray, compose, pose_array
-from usd_ros_bridge.view.frame_poses import FramePoses
+from usd_ros_bridge.view.tf_poses import FramePoses
 
 
 class HeaderFrames:

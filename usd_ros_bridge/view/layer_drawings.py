@@ -18,7 +18,7 @@ from usd_ros_bridge.spatial.transforms import FloatArray, compose, wxyz
 from usd_ros_bridge.view.display_layers import DisplayLayer, LayerKind
 from usd_ros_bridge.view.header_frames import HeaderFrames
 from usd_ros_bridge.view.pictures import Picture
-from usd_ros_bridge.view.point_clouds import UnreadableMessageError, cloud_points, scan_points
+from usd_ros_bridge.view.point_clouds import UndrawableMessageError, cloud_points, scan_points
 from usd_ros_bridge.view.tool_paths import ToolPath
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class LayerDrawing(Protocol):
         """Show a message. Return what to say about it, "" for nothing.
 
         Raises:
-            UnreadableMessageError: It cannot be shown; the text says why.
+            UndrawableMessageError: It cannot be shown; the text says why.
         """
 
     def follow(self) -> None:
@@ -139,17 +139,17 @@ class _Drawing:
         """Return `fixed_from_frame` (7,) of a header's frame.
 
         Raises:
-            UnreadableMessageError: /tf does not say where it is.
+            UndrawableMessageError: /tf does not say where it is.
         """
         pose = self.context.headers.pose(self.layer.robot, frame)
         if pose is None:
-            raise UnreadableMessageError(f"no transform of the frame {quoted(frame)} on /tf")
+            raise UndrawableMessageError(f"no transform of the frame {quoted(frame)} on /tf")
         return pose
 
     def place(self, pose: FloatArray) -> None:
         """Move the node."""
         if not np.isfinite(pose).all():
-            raise UnreadableMessageError("its pose is not finite")
+            raise UndrawableMessageError("its pose is not finite")
         self._root.position = pose[:3]
         self._root.wxyz = wxyz(pose[3:])
 
@@ -259,7 +259,7 @@ class _Odometry(_Drawing):
     def draw(self, message: Any) -> str:
         pose = compose(self.frame_pose(message.header.frame_id), _pose(message.pose.pose))
         if not np.isfinite(pose).all():
-            raise UnreadableMessageError("its pose is not finite")
+            raise UndrawableMessageError("its pose is not finite")
         self._axes.position = pose[:3]
         self._axes.wxyz = wxyz(pose[3:])
         if self._trail.add(pose[:3]):
@@ -315,7 +315,7 @@ class _Trajectory(_Drawing):
             [list(point.positions) for point in message.points[:TRAIL_POINTS]], dtype=np.float64
         )
         if positions.ndim != 2 or positions.shape[1] != len(message.joint_names):
-            raise UnreadableMessageError("its points do not have a position of each joint")
+            raise UndrawableMessageError("its points do not have a position of each joint")
         points = self._path.points(rows, positions)
         self.show_lines("line", segments(points), GOAL_COLOR)
         self._show_target(points[-1])
@@ -329,7 +329,7 @@ class _Trajectory(_Drawing):
         desired = message.feedback.desired
         rows = self._known(message.feedback.joint_names)
         if len(desired.positions) != len(rows):
-            raise UnreadableMessageError("its feedback does not have a position of each joint")
+            raise UndrawableMessageError("its feedback does not have a position of each joint")
         point = self._path.pose(dict(zip(rows, desired.positions, strict=True)))[:3]
         if self._trail.add(point):
             self.show_lines("line", self._trail.segments(), GOAL_COLOR)
@@ -343,7 +343,7 @@ class _Trajectory(_Drawing):
     def _known(self, names: Any) -> list[int]:
         rows = [self._rows.get(name, -1) for name in names]
         if not rows or min(rows) < 0:
-            raise UnreadableMessageError("it names joints that are not the controller's")
+            raise UndrawableMessageError("it names joints that are not the controller's")
         return rows
 
     def _show_target(self, point: FloatArray) -> None:
@@ -418,7 +418,7 @@ class _Camera(_Drawing):
     def draw(self, message: Any) -> str:
         fx, fy = float(message.k[0]), float(message.k[4])
         if not (fx > 0.0 and fy > 0.0 and message.width and message.height):
-            raise UnreadableMessageError("the camera is not calibrated: K is zero")
+            raise UndrawableMessageError("the camera is not calibrated: K is zero")
         self._frame = message.header.frame_id
         lens = (2.0 * math.atan(message.height / (2.0 * fy)), (message.width / fx) / (message.height / fy))
         if lens != self._lens:

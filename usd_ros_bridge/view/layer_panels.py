@@ -7,7 +7,7 @@ from typing import Any
 from usd_ros_bridge.model.message_types import IMAGE
 from usd_ros_bridge.view.display_layers import DisplayLayer
 from usd_ros_bridge.view.layer_drawings import DrawingContext, picture_key
-from usd_ros_bridge.view.message_text import message_rows
+from usd_ros_bridge.view.message_lines import message_rows
 from usd_ros_bridge.view.page_text import facts
 from usd_ros_bridge.view.pictures import compressed_picture, image_picture
 

@@ -21,7 +21,6 @@ from usd_ros_bridge.reporting import OnceReporter, describe
 from usd_ros_bridge.view.bridge_monitor import BridgeMonitor
 from usd_ros_bridge.view.drive_controls import DriveControls
 from usd_ros_bridge.view.frame_nodes import FrameNodes
-from usd_ros_bridge.view.frame_poses import FramePoses
 from usd_ros_bridge.view.frame_tree import FrameTreePanel
 from usd_ros_bridge.view.graph_client import GraphClient
 from usd_ros_bridge.view.page_component import TABS, Layers, PageComponent, PageContext, Picks
@@ -31,6 +30,7 @@ from usd_ros_bridge.view.scene import SceneMeshes
 from usd_ros_bridge.view.selection import Selection
 from usd_ros_bridge.view.sensor_layers import SensorLayers
 from usd_ros_bridge.view.simulation_controls import SimulationControls
+from usd_ros_bridge.view.tf_poses import FramePoses
 from usd_ros_bridge.view.variant_controls import VariantControls
 from usd_ros_bridge.view.world import WorldMeshes
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.reporting import Report
-from usd_ros_bridge.view.frame_poses import FramePoses
 from usd_ros_bridge.view.graph_client import GraphClient
+from usd_ros_bridge.view.tf_poses import FramePoses
 
 if TYPE_CHECKING:
     import viser

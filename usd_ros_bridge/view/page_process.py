@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from usd_ros_bridge.child_process import end_of_child, start_child
 from usd_ros_bridge.errors import BridgeError, escaped
-from usd_ros_bridge.view.page_server import DEFAULT_HOST, DEFAULT_PORT, check_address, is_loopback
+from usd_ros_bridge.options import is_loopback
+from usd_ros_bridge.view.page_server import DEFAULT_HOST, DEFAULT_PORT, check_address
 
 if TYPE_CHECKING:
     from usd_ros_bridge.options import NodeOptions

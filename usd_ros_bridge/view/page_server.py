@@ -9,27 +9,17 @@ from contextlib import contextmanager
 from functools import partial
 from http import HTTPStatus
 from importlib import import_module
-from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
 from usd_ros_bridge.errors import BridgeError, OptionError
+from usd_ros_bridge.options import is_loopback
 from usd_ros_bridge.requirements import VISER
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8080
 MAX_PORT = 65535
 _serving = threading.Lock()
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether an address is reached from this machine alone."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def page_url(host: str, port: int) -> str:

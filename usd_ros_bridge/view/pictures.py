@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.errors import quoted
-from usd_ros_bridge.view.point_clouds import UnreadableMessageError, shades
+from usd_ros_bridge.view.point_clouds import UndrawableMessageError, shades
 
 MAX_SIDE = 640
 """Pixels of the longer side that are shown; of more, every second, third and so on."""
@@ -64,11 +64,11 @@ def image_picture(message: Any, *, max_side: int = MAX_SIDE) -> Picture:
         max_side: Most pixels of a side.
 
     Raises:
-        UnreadableMessageError: Its encoding is not shown here, or it has less data than it says.
+        UndrawableMessageError: Its encoding is not shown here, or it has less data than it says.
     """
     known = ENCODINGS.get(message.encoding)
     if known is None:
-        raise UnreadableMessageError(
+        raise UndrawableMessageError(
             f"the encoding {quoted(message.encoding)} is not shown; shown are {', '.join(ENCODINGS)}"
         )
     kind, channels, meaning = known
@@ -78,9 +78,9 @@ def image_picture(message: Any, *, max_side: int = MAX_SIDE) -> Picture:
     data = np.frombuffer(message.data, np.uint8)
     needed = step * (height - 1) + size * width if height else 0
     if not width or not height:
-        raise UnreadableMessageError("the image has no pixels")
+        raise UndrawableMessageError("the image has no pixels")
     if step < size * width or len(data) < needed:
-        raise UnreadableMessageError(
+        raise UndrawableMessageError(
             f"{width}x{height} pixels of {message.encoding} do not fit {len(data)} bytes with a step of {step}"
         )
     every = _every(width, height, max_side)
@@ -98,7 +98,7 @@ def compressed_picture(message: Any, *, max_side: int = MAX_SIDE) -> Picture:
         max_side: Most pixels of a side.
 
     Raises:
-        UnreadableMessageError: It is none of these, broken, or too large.
+        UndrawableMessageError: It is none of these, broken, or too large.
     """
     kind = str(message.format)
     data = bytes(message.data)
@@ -138,11 +138,11 @@ def _depth_colors(depth: NDArray[Any], unit: float) -> tuple[NDArray[np.uint8], 
 def _compressed_depth(data: bytes, encoding: str, max_side: int) -> Picture:
     """Return the picture of compressed_depth_image_transport: a header, then 16 bits of inverse depth, or of mm."""
     if len(data) < _DEPTH_HEADER.size:
-        raise UnreadableMessageError("the compressed depth is cut off")
+        raise UndrawableMessageError("the compressed depth is cut off")
     kind, a, b = _DEPTH_HEADER.unpack_from(data)
     pixels, width, height = _decode(data[_DEPTH_HEADER.size :], max_side)
     if pixels.ndim != 2:
-        raise UnreadableMessageError("the compressed depth is not grey")
+        raise UndrawableMessageError("the compressed depth is not grey")
     if encoding == "32FC1" and kind == _INVERSE_DEPTH:
         values = pixels.astype(np.float64)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -159,18 +159,18 @@ def _decode(data: bytes, max_side: int) -> tuple[NDArray[Any], int, int]:
         with Image.open(io.BytesIO(data), formats=("JPEG", "PNG")) as picture:
             width, height = picture.size
             if max(width, height) > MAX_PIXELS:
-                raise UnreadableMessageError(
+                raise UndrawableMessageError(
                     f"{width}x{height} pixels are too many, at most {MAX_PIXELS} a side"
                 )
             # A JPEG is decoded at a half, a quarter or an eighth of its size where that suffices.
             picture.draft(None, (max_side, max_side))
             is_plain = picture.mode in ("L", "I;16", "I")
             pixels = np.asarray(picture if is_plain else picture.convert("RGB"))
-    except UnreadableMessageError:
+    except UndrawableMessageError:
         raise
     except Exception as error:
         # Pillow raises OSError, SyntaxError, ValueError, struct.error and others for broken files.
-        raise UnreadableMessageError("the compressed image is broken, or neither JPEG nor PNG") from error
+        raise UndrawableMessageError("the compressed image is broken, or neither JPEG nor PNG") from error
     every = _every(pixels.shape[1], pixels.shape[0], max_side)
     pixels = pixels[::every, ::every]
     return (pixels.astype(np.uint16) if pixels.dtype.itemsize > 2 else pixels), width, height

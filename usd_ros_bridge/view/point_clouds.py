@@ -26,7 +26,7 @@ _COLORS: Final = np.stack(
 """Colours of shades: blue, cyan, green, yellow, red."""
 
 
-class UnreadableMessageError(ValueError):
+class UndrawableMessageError(ValueError):
     """A message contradicts itself, or has a form that the page does not show. The text says what, in one line."""
 
 
@@ -73,7 +73,7 @@ def cloud_points(message: Any, *, limit: int = MAX_POINTS) -> PointSet:
         limit: Most points that are looked at; of more, evenly spaced ones.
 
     Raises:
-        UnreadableMessageError: It has no x, y and z, or less data than it says.
+        UndrawableMessageError: It has no x, y and z, or less data than it says.
     """
     records = _records(message, limit)
     fields = records.dtype.names or ()
@@ -120,12 +120,12 @@ def _records(message: Any, limit: int) -> NDArray[Any]:
         if kind is None or field.name in names or not field.name:
             continue
         if int(field.offset) + np.dtype(kind).itemsize > step:
-            raise UnreadableMessageError(f"the field {field.name} is beyond the point_step of {step} bytes")
+            raise UndrawableMessageError(f"the field {field.name} is beyond the point_step of {step} bytes")
         names.append(field.name)
         formats.append(order + kind)
         offsets.append(int(field.offset))
     if not {"x", "y", "z"} <= set(names):
-        raise UnreadableMessageError(
+        raise UndrawableMessageError(
             f"a cloud needs the fields x, y and z, it has {', '.join(names) or 'none'}"
         )
     layout = np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": step})
@@ -134,9 +134,9 @@ def _records(message: Any, limit: int) -> NDArray[Any]:
         return np.zeros(0, layout)
     needed = row * (height - 1) + step * width
     if row < step * width and height > 1:
-        raise UnreadableMessageError(f"a row_step of {row} bytes is less than {width} points of {step}")
+        raise UndrawableMessageError(f"a row_step of {row} bytes is less than {width} points of {step}")
     if len(data) < needed:
-        raise UnreadableMessageError(
+        raise UndrawableMessageError(
             f"{width}x{height} points need {needed} bytes, the cloud has {len(data)}"
         )
     grid: NDArray[Any] = np.ndarray((height, width), layout, data, strides=(row, step))

@@ -15,10 +15,10 @@ from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.spatial.pose import IDENTITY_POSE
 from usd_ros_bridge.spatial.transforms import IDENTITY, FloatArray, compose, inverse, pose_array, xyzw
 from usd_ros_bridge.view.frame_nodes import robot_name
-from usd_ros_bridge.view.frame_poses import FramePoses
 from usd_ros_bridge.view.mesh_batches import Instance, MeshBatches
 from usd_ros_bridge.view.page_component import PageContext, Picked
 from usd_ros_bridge.view.surface import SurfaceMaker
+from usd_ros_bridge.view.tf_poses import FramePoses
 
 FEW_FRAMES: Final = 60
 """Frames whose axes are shown at first."""

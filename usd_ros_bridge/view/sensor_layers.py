@@ -19,7 +19,7 @@ from usd_ros_bridge.view.layer_drawings import DRAWINGS, DrawingContext, LayerDr
 from usd_ros_bridge.view.layer_panels import PicturePanel, ValuesPanel
 from usd_ros_bridge.view.page_component import PageContext
 from usd_ros_bridge.view.page_text import facts
-from usd_ros_bridge.view.point_clouds import UnreadableMessageError
+from usd_ros_bridge.view.point_clouds import UndrawableMessageError
 
 PERIODS_S: Final[dict[LayerKind, float]] = {"image": 1.0 / 15.0, "cloud": 0.1, "camera": 0.1, "values": 0.25}
 """Least time between two drawings of a layer, seconds; of other kinds, each refresh draws."""
@@ -268,7 +268,7 @@ class SensorLayers:
                 return
             active.due_s = now + PERIODS_S.get(active.layer.kind, 0.0)
             active.note = drawing.draw(message)
-        except UnreadableMessageError as error:
+        except UndrawableMessageError as error:
             active.note = str(error)
         except Exception as error:  # noqa: BLE001 - one layer must not take the others along
             active.note = describe(error)

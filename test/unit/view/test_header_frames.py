@@ -12,9 +12,9 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from usd_ros_bridge import load_plan
 from usd_ros_bridge.model.plan import TfOutput
-from usd_ros_bridge.view.frame_poses import FramePoses
 from usd_ros_bridge.view.header_frames import HeaderFrames
 from usd_ros_bridge.view.layer_drawings import TRAIL_POINTS, Trail
+from usd_ros_bridge.view.tf_poses import FramePoses
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 

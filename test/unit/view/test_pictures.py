@@ -11,7 +11,7 @@ from PIL import Image as Pillow
 
 from usd_ros_bridge.backends.image_compression import compressed_image
 from usd_ros_bridge.view.pictures import compressed_picture, image_picture
-from usd_ros_bridge.view.point_clouds import UnreadableMessageError, shades
+from usd_ros_bridge.view.point_clouds import UndrawableMessageError, shades
 
 RANDOM = np.random.default_rng(19)
 
@@ -112,7 +112,7 @@ def test_an_image_that_cannot_be_shown_is_refused_in_one_line(changes, text):
     message = image(np.zeros((2, 2, 3), np.uint8), "rgb8")
     for name, value in changes.items():
         setattr(message, name, value)
-    with pytest.raises(UnreadableMessageError, match=text):
+    with pytest.raises(UndrawableMessageError, match=text):
         image_picture(message)
 
 
@@ -166,6 +166,6 @@ def png(size):
     ],
 )
 def test_a_compressed_image_that_cannot_be_shown_is_refused_in_one_line(data, kind, text):
-    with pytest.raises(UnreadableMessageError, match=text) as caught:
+    with pytest.raises(UndrawableMessageError, match=text) as caught:
         compressed_picture(SimpleNamespace(data=np.frombuffer(data, np.uint8), format=kind))
     assert "\n" not in str(caught.value)

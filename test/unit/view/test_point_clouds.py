@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from usd_ros_bridge.view.point_clouds import UnreadableMessageError, cloud_points, scan_points, shades
+from usd_ros_bridge.view.point_clouds import UndrawableMessageError, cloud_points, scan_points, shades
 
 LETTERS = {1: "b", 2: "B", 3: "h", 4: "H", 5: "i", 6: "I", 7: "f", 8: "d"}
 FLOAT32, FLOAT64, UINT8, UINT32 = 7, 8, 2, 6
@@ -157,7 +157,7 @@ def test_a_cloud_that_contradicts_itself_is_refused_in_one_line(changes, text):
     message = cloud(xyz((1, 2, 3), (4, 5, 6)), XYZ, 12)
     for name, value in changes.items():
         setattr(message, name, value)
-    with pytest.raises(UnreadableMessageError, match=text) as caught:
+    with pytest.raises(UndrawableMessageError, match=text) as caught:
         cloud_points(message)
     assert "\n" not in str(caught.value)
 

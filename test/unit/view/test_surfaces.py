@@ -21,11 +21,11 @@ from usd_ros_bridge.export.mesh_files import MeshCache
 from usd_ros_bridge.export.urdf import robot_urdf
 from usd_ros_bridge.model.appearance import Look, Skin
 from usd_ros_bridge.model.physics import Box, Capsule, Cone, Cylinder, Mesh, Plane, Sphere
-from usd_ros_bridge.view.frame_poses import FramePoses
 from usd_ros_bridge.view.mesh_batches import Instance, MeshBatches
 from usd_ros_bridge.view.page_component import Layers, Picked, Picks
 from usd_ros_bridge.view.scene import robot_instances
 from usd_ros_bridge.view.surface import RenderedSurface, SurfaceMaker
+from usd_ros_bridge.view.tf_poses import FramePoses
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 RED = (1.0, 0.0, 0.0, 1.0)

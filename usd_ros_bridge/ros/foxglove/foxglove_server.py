@@ -14,7 +14,7 @@ from foxglove.websocket import Capability
 
 from usd_ros_bridge.errors import BridgeError, OptionError, escaped
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.options import BridgeOptions
+from usd_ros_bridge.options import BridgeOptions, is_loopback
 from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.ros.domains import Domains
 from usd_ros_bridge.ros.foxglove.client_publishing import ENCODINGS, ClientPublishers
@@ -22,7 +22,6 @@ from usd_ros_bridge.ros.foxglove.live_channels import LiveChannels
 from usd_ros_bridge.ros.foxglove.mesh_assets import MeshAssets
 from usd_ros_bridge.ros.foxglove.parameter_access import ParameterAccess
 from usd_ros_bridge.ros.foxglove.push_connection import PushConnection
-from usd_ros_bridge.ros.foxglove.server_address import is_loopback
 from usd_ros_bridge.ros.foxglove.server_link import ServerLink
 from usd_ros_bridge.ros.foxglove.service_calls import OfferedService, ServiceCalls
 from usd_ros_bridge.ros.workers import Workers

@@ -4,21 +4,10 @@ from __future__ import annotations
 
 import errno
 import socket
-from ipaddress import ip_address
 
 from usd_ros_bridge.errors import BridgeError, OptionError, quoted
 from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.requirements import FOXGLOVE, is_installed
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only programs of this machine reach a server with this address."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def check_server(options: BridgeOptions) -> None:
