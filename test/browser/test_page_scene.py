@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+from collections.abc import Callable
 
 import numpy as np
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
@@ -66,18 +67,21 @@ def test_the_picture_follows_the_joints_and_stays_while_nothing_moves(
 
     rest = shown.picture_at_rest()
 
-    def has_turned(picture: np.ndarray) -> bool:
-        # Again and again: the page itself publishes until it has discovered this publisher.
-        turn(0.1)
-        return differing(rest, picture) >= 50
+    def wait_at(angle: float, condition: Callable[[np.ndarray], bool], what: str) -> None:
+        def holds(picture: np.ndarray) -> bool:
+            # Again and again, as a robot does: the page itself publishes until it has discovered this publisher.
+            turn(angle)
+            return condition(picture)
 
-    shown.wait_for_picture(has_turned, "the first pose")
-    first = shown.picture_at_rest()
-    turn(0.9)
-    shown.wait_for_picture(lambda picture: differing(first, picture) > 500, "another pose")
+        shown.wait_for_picture(holds, what)
+
+    wait_at(0.1, lambda picture: differing(rest, picture) >= 50, "the first pose")
+    wait_at(0.9, lambda picture: differing(rest, picture) > 500, "another pose")
+    # By now the page has discovered this publisher, and leaves the joints to it.
+    turned = shown.picture_at_rest()
+    wait_at(0.1, lambda picture: differing(turned, picture) > 500, "the first pose again")
     shown.picture_at_rest()
-    turn(0.1)
-    shown.wait_for_picture(lambda picture: differing(first, picture) < 50, "the pose before")
+    wait_at(0.9, lambda picture: differing(turned, picture) < 50, "the pose before")
 
 
 def joint_names() -> list[str]:
