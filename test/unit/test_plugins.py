@@ -1,0 +1,150 @@
+"""The registry of plug-ins: what is found, what is imported when, and how a faulty one disables itself."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from foreign_plugins import install_plugin
+from usd_ros_bridge.plugins import (
+    PROTOCOL_VERSION,
+    Registry,
+    installed_entries,
+    plugin_files,
+    plugin_fingerprint,
+)
+
+
+def make_registry() -> Registry[int]:
+    return Registry(
+        "numbers",
+        "number",
+        {"one": 1, "two": "plugin_builtin_two:TWO"},
+        check=lambda found: "" if isinstance(found, int) else f"it is a {type(found).__name__}, no int",
+        spell=lambda name: name.replace(".", "/"),
+    )
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of `sys.path` for distributions of this test."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+def install(site: Path, name: str, points: dict[str, str], **modules: str) -> None:
+    install_plugin(site, name, entry_points={"numbers": points}, modules=modules)
+
+
+def test_built_in_and_foreign_entries_are_alike(site: Path) -> None:
+    (site / "plugin_builtin_two.py").write_text("TWO = 2\n")
+    install(site, "more-numbers", {"three": "plugin_three:THREE"}, plugin_three="THREE = 3\n")
+    registry = make_registry()
+
+    assert list(registry) == ["one", "two", "three"]
+    assert dict(registry) == {"one": 1, "two": 2, "three": 3}
+    entry = registry.entries()[2]
+    assert (entry.origin, entry.version, entry.value, entry.builtin) == (
+        "more-numbers",
+        "1.0",
+        "plugin_three:THREE",
+        False,
+    )
+    assert registry.is_foreign("three")
+    assert not registry.is_foreign("two")
+
+
+def test_nothing_is_imported_before_it_is_asked_for(site: Path) -> None:
+    install(site, "lazy", {"lazy": "plugin_lazy:VALUE"}, plugin_lazy="VALUE = 4\n")
+    registry = make_registry()
+
+    assert registry.names() == ("one", "two", "lazy")
+    assert registry.entry("lazy") is not None
+    assert registry.get("one") == 1
+    assert registry.get("four") is None
+    assert plugin_fingerprint() == tuple(
+        (each.group, each.name, each.value, each.origin, each.version)
+        for each in installed_entries("numbers")
+    )
+    assert "plugin_lazy" not in sys.modules
+    assert registry["lazy"] == 4
+    assert site / "plugin_lazy.py" in plugin_files()
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("import no_such_module\n", "no module no_such_module"),
+        ("raise RuntimeError('out of order')\n", "RuntimeError: out of order"),
+        ("VALUE = 'text'\n", "it is a str, no int"),
+        ("OTHER = 1\n", "plugin_bad{number}:VALUE does not exist"),
+        (
+            f"USD_ROS_BRIDGE_PROTOCOL = {PROTOCOL_VERSION + 1}\nVALUE = 1\n",
+            "plugin_bad{number} is for version 2 of the plug-in protocols, and this bridge has 1",
+        ),
+    ],
+)
+def test_a_faulty_plug_in_disables_itself_with_one_line(
+    site: Path, text: str, wanted: str, request: pytest.FixtureRequest
+) -> None:
+    number = request.node.callspec.indices["text"]
+    install(site, "bad", {"bad": f"plugin_bad{number}:VALUE"}, **{f"plugin_bad{number}": text})
+    registry = make_registry()
+
+    assert registry.get("bad") is None
+    assert "bad" not in registry
+    with pytest.raises(KeyError):
+        registry["bad"]
+    line = registry.fault("bad")
+    assert line == f"number 'bad' of bad 1.0 is disabled: {wanted.format(number=number)}"
+    assert registry.fault("one") == ""
+
+
+def test_the_version_of_the_protocols_may_be_named(site: Path) -> None:
+    text = f"USD_ROS_BRIDGE_PROTOCOL = {PROTOCOL_VERSION}\nVALUE = 5\n"
+    install(site, "named", {"named": "plugin_named:VALUE"}, plugin_named=text)
+
+    assert make_registry()["named"] == 5
+
+
+def test_a_built_in_name_cannot_be_taken(site: Path) -> None:
+    install(site, "thief", {"one": "plugin_thief:VALUE"}, plugin_thief="VALUE = 11\n")
+    registry = make_registry()
+
+    assert registry["one"] == 1
+    assert [each.conflict for each in registry.entries() if each.name == "one"] == [
+        "",
+        "the name is built in",
+    ]
+    assert "plugin_thief" not in sys.modules
+
+
+def test_of_two_plug_ins_of_a_name_the_first_distribution_counts(site: Path) -> None:
+    install(site, "zebra", {"same": "plugin_zebra:VALUE"}, plugin_zebra="VALUE = 26\n")
+    install(site, "ant", {"same": "plugin_ant:VALUE"}, plugin_ant="VALUE = 7\n")
+    registry = make_registry()
+
+    assert registry["same"] == 7
+    assert [(each.origin, each.conflict) for each in registry.entries() if each.name == "same"] == [
+        ("ant", ""),
+        ("zebra", "ant brings one of this name"),
+    ]
+
+
+def test_names_that_metadata_cannot_hold_are_spelled_otherwise(site: Path) -> None:
+    install(site, "typed", {"pkg.msg.Type": "plugin_typed:VALUE"}, plugin_typed="VALUE = 6\n")
+
+    assert make_registry()["pkg/msg/Type"] == 6
+
+
+def test_the_fingerprint_follows_what_is_installed(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = plugin_fingerprint()
+    other = site / "other"
+    install_plugin(other, "late", entry_points={"numbers": {"late": "plugin_late:VALUE"}}, modules={})
+    monkeypatch.syspath_prepend(str(other))
+
+    assert set(plugin_fingerprint()) - set(before) == {
+        ("numbers", "late", "plugin_late:VALUE", "late", "1.0")
+    }

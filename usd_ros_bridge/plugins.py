@@ -1,0 +1,297 @@
+"""Plug-ins: one registry for each kind, of built-in entries and of entry points of other distributions.
+
+An entry point's name is what an asset or a user asks for: an API schema, an interface type, a word of the command line.
+Nothing of a plug-in is imported until then. A plug-in that cannot be used disables itself: `Registry.fault` says why in
+one line, and whoever asked for it reports that.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, distributions
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar, cast
+
+from usd_ros_bridge.errors import BridgeError, error_text, quoted
+from usd_ros_bridge.requirements import find_requirement
+
+PROTOCOL_VERSION: Final = 1
+"""Version of the protocols of all groups. It changes when plug-ins have to change."""
+PROTOCOL_ATTRIBUTE: Final = "USD_ROS_BRIDGE_PROTOCOL"
+"""Constant of the module that an entry point names: the version that it was written for. Missing counts as 1."""
+GROUP_PREFIX: Final = "usd_ros_bridge."
+_OWN: Final = "usd_ros_bridge"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginEntry:
+    """One entry of a registry, as lists show it. Nothing was imported for it.
+
+    Attributes:
+        group: Group of entry points, without `usd_ros_bridge.`.
+        name: What assets and users ask for.
+        value: `module:attribute`; "" for a built-in entry that is a value.
+        origin: Distribution that brings it; usd_ros_bridge for what is built in.
+        version: Version of the distribution, "" if it has none.
+        builtin: Whether it is built in.
+        conflict: Why another entry of the name has precedence, "" for none.
+    """
+
+    group: str
+    name: str
+    value: str = ""
+    origin: str = _OWN
+    version: str = ""
+    builtin: bool = False
+    conflict: str = ""
+
+
+class Registry(Mapping[str, T], Generic[T]):
+    """Built-in entries and those of other distributions, by name. Thread-safe.
+
+    Iteration, `names` and `entries` import nothing. `get` and `[]` import a plug-in when they are first asked for its
+    name. A plug-in with a fault is not in the mapping: `get` returns None.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        noun: str,
+        builtin: Mapping[str, T | str],
+        *,
+        check: Callable[[object], str],
+        spell: Callable[[str], str] = str,
+        known: Callable[[str], bool] | None = None,
+    ) -> None:
+        """Store the built-in entries.
+
+        Args:
+            group: Group of entry points, without `usd_ros_bridge.`.
+            noun: What one entry is, for messages: "controller".
+            builtin: Built-in entries; a text is `module:attribute` and is imported on first use.
+            check: Return what is wrong with a loaded plug-in, "" if nothing is.
+            spell: Return the name that is asked for, of an entry point's name: some names may not stand in metadata.
+            known: Whether a built-in entry of a name exists elsewhere. None: those of `builtin` only.
+        """
+        self.group = group
+        self.noun = noun
+        self._builtin = builtin
+        self._check = check
+        self._spell = spell
+        self._known = known or builtin.__contains__
+        self._loaded: dict[tuple[str, str], T] = {}
+        self._faults: dict[tuple[str, str], str] = {}
+        self._lock = threading.RLock()
+
+    def __getitem__(self, name: str) -> T:
+        found: T | None = self.get(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the entry of a name, imported if necessary; `default` if there is none, or if it has a fault."""
+        found = self._builtin.get(name)
+        if found is not None and not isinstance(found, str):
+            return found
+        entry = self.entry(name)
+        if entry is None:
+            return default
+        with self._lock:
+            key = (name, entry.value)
+            if key not in self._loaded and key not in self._faults:
+                self._load(entry)
+            return self._loaded.get(key, default)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.get(name) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def __len__(self) -> int:
+        return len(self.names())
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all entries, built-in ones first, then sorted. Imports nothing."""
+        foreign = sorted(set(self._foreign()) - set(self._builtin))
+        return (*self._builtin, *foreign)
+
+    def entry(self, name: str) -> PluginEntry | None:
+        """Return the entry that a name stands for, None if there is none. Imports nothing."""
+        if name in self._builtin:
+            return self._own(name)
+        found = self._foreign().get(name)
+        return found[0] if found and not self._known(name) else None
+
+    def entries(self) -> tuple[PluginEntry, ...]:
+        """Return all entries, those without precedence included. Imports nothing."""
+        foreign = self._foreign()
+        found = [self._own(name) for name in self._builtin]
+        for name in sorted(foreign):
+            first, *others = foreign[name]
+            winner = _OWN if self._known(name) else first.origin
+            found += [first] if winner == first.origin else [_losing(first, winner)]
+            found += [_losing(other, winner) for other in others]
+        return tuple(found)
+
+    def fault(self, name: str) -> str:
+        """Return in one line why an entry cannot be used, "" if it can or if there is none. Imports the plug-in."""
+        entry = self.entry(name)
+        if entry is None or self.get(name) is not None:
+            return ""
+        return self._faults.get((name, entry.value), "")
+
+    def is_foreign(self, name: str) -> bool:
+        """Return whether another distribution brings the entry of a name. Imports nothing."""
+        entry = self.entry(name)
+        return entry is not None and not entry.builtin
+
+    def _own(self, name: str) -> PluginEntry:
+        value = self._builtin[name]
+        return PluginEntry(
+            group=self.group,
+            name=name,
+            value=value if isinstance(value, str) else "",
+            builtin=True,
+        )
+
+    def _foreign(self) -> Mapping[str, tuple[PluginEntry, ...]]:
+        found: dict[str, list[PluginEntry]] = {}
+        for each in installed_entries(self.group):
+            found.setdefault(self._spell(each.name), []).append(each)
+        return {
+            name: tuple(_named(each, name) for each in sorted(entries, key=lambda entry: entry.origin))
+            for name, entries in found.items()
+        }
+
+    def _load(self, entry: PluginEntry) -> None:
+        key = (entry.name, entry.value)
+        try:
+            loaded = load_entry(entry)
+            wrong = self._check(loaded)
+        except Exception as error:  # noqa: BLE001 - whatever a plug-in raises disables that plug-in alone
+            wrong = error_text(error) or type(error).__name__
+            if not isinstance(error, BridgeError):
+                wrong = f"{type(error).__name__}: {wrong}"
+        if wrong:
+            self._faults[key] = f"{self.noun} {quoted(entry.name)} of {_from(entry)} is disabled: {wrong}"
+        else:
+            self._loaded[key] = cast("T", loaded)
+
+
+def load_entry(entry: PluginEntry) -> object:
+    """Import what an entry names.
+
+    Raises:
+        BridgeError: It was written for another version of the protocols, a package is missing, or there is no such
+            attribute.
+        Exception: Whatever the import raises.
+    """
+    module_name, _, attribute = entry.value.partition(":")
+    try:
+        module = import_module(module_name)
+    except ImportError as error:
+        missing = f"no module {error.name}" if error.name else error_text(error)
+        requirement = find_requirement(error)
+        raise BridgeError(f"{missing}: {requirement.remedy}" if requirement else missing) from error
+    version = getattr(module, PROTOCOL_ATTRIBUTE, 1)
+    if version != PROTOCOL_VERSION:
+        raise BridgeError(
+            f"{module_name} is for version {version} of the plug-in protocols, and this bridge has {PROTOCOL_VERSION}"
+        )
+    found: object = module
+    for name in attribute.split(".") if attribute else ():
+        found = getattr(found, name, None)
+        if found is None:
+            raise BridgeError(f"{entry.value} does not exist")
+    if not entry.builtin:
+        _loaded_modules.add(module_name.partition(".")[0])
+    return found
+
+
+_loaded_modules: set[str] = set()
+
+
+def installed_entries(group: str) -> tuple[PluginEntry, ...]:
+    """Return the entry points of other distributions in a group of ours. Imports nothing of them.
+
+    Args:
+        group: Name of the group without `usd_ros_bridge.`.
+    """
+    return _installed(tuple(sys.path)).get(group, ())
+
+
+def plugin_fingerprint() -> tuple[tuple[str, ...], ...]:
+    """Return what identifies the installed plug-ins of all groups: a plan that they took part in depends on them."""
+    return tuple(
+        (each.group, each.name, each.value, each.origin, each.version)
+        for _, entries in sorted(_installed(tuple(sys.path)).items())
+        for each in entries
+    )
+
+
+def plugin_files() -> tuple[Path, ...]:
+    """Return the Python files of the plug-ins that this process has imported: their sources, sorted."""
+    files = {
+        Path(file)
+        for name, module in tuple(sys.modules.items())
+        if name.partition(".")[0] in _loaded_modules and (file := getattr(module, "__file__", None))
+    }
+    return tuple(sorted(files))
+
+
+@lru_cache(maxsize=4)
+def _installed(path: tuple[str, ...]) -> Mapping[str, tuple[PluginEntry, ...]]:
+    """Scan the distributions of `sys.path` once: it takes ten milliseconds and more where there are hundreds."""
+    del path
+    found: dict[str, list[PluginEntry]] = {}
+    seen: set[str] = set()
+    for distribution in distributions():
+        points = [each for each in distribution.entry_points if each.group.startswith(GROUP_PREFIX)]
+        if not points:
+            continue
+        # Only now: the name is read from another file.
+        name = str(distribution.metadata["Name"])
+        if name in seen or _normalized(name) == _OWN:
+            continue
+        seen.add(name)
+        for point in points:
+            found.setdefault(point.group.removeprefix(GROUP_PREFIX), []).append(
+                _entry_of(point, name, distribution.version)
+            )
+    return {group: tuple(entries) for group, entries in found.items()}
+
+
+def _entry_of(point: EntryPoint, origin: str, version: str) -> PluginEntry:
+    return PluginEntry(
+        group=point.group.removeprefix(GROUP_PREFIX),
+        name=point.name,
+        value=point.value.partition("[")[0].strip(),
+        origin=origin,
+        version=version,
+    )
+
+
+def _normalized(name: str) -> str:
+    return name.lower().replace("-", "_").replace(".", "_")
+
+
+def _named(entry: PluginEntry, name: str) -> PluginEntry:
+    return entry if entry.name == name else replace(entry, name=name)
+
+
+def _losing(entry: PluginEntry, winner: str) -> PluginEntry:
+    why = "the name is built in" if winner == _OWN else f"{winner} brings one of this name"
+    return replace(entry, conflict=why)
+
+
+def _from(entry: PluginEntry) -> str:
+    return f"{entry.origin} {entry.version}".rstrip()
