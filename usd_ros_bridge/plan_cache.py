@@ -22,6 +22,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
+from usd_ros_bridge.plugins import plugin_fingerprint
 from usd_ros_bridge.process_settings import user_cache
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def plan_key(*parts: object) -> str:
     Args:
         parts: What the plan depends on: the asset's path and the options, in texts by `repr`.
     """
-    return _digest((parts, _working_directory(), _programs(), _packages()))
+    return _digest((parts, _working_directory(), _programs(), _packages(), plugin_fingerprint()))
 
 
 def _working_directory() -> str:

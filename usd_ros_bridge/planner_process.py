@@ -20,6 +20,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from usd_ros_bridge.plan_cache import CachedPlan, PlanCache, PlanSources, plan_key
+from usd_ros_bridge.plugins import plugin_files
 
 if TYPE_CHECKING:
     from usd_ros_bridge.errors import BridgeError
@@ -430,6 +431,8 @@ class _Planner:
         files = source_files(stage)
         if files is not None:
             products = self._meshes.files if self._meshes is not None else frozenset[str]()
+            # Plug-ins took part: another text of one may plan otherwise, whatever its version says.
+            files |= {os.path.realpath(path) for path in plugin_files()}
             sources = PlanSources(files=files, types=types, products=products, since_ns=since_ns)
             PlanCache().store(key, content, sources)
 

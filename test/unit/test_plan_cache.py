@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foreign_plugins import install_plugin
 from planner_jobs import ARM, ASSETS, EXAMPLES, PLANNED, ROVER, Catalog, OddCatalog, differences, job
 from usd_ros_bridge import plan_cache
 from usd_ros_bridge.api import load_plan
@@ -370,7 +371,7 @@ def test_other_options_are_another_plan(changes):
     assert is_cached(ARM, **changes)
 
 
-def test_the_key_follows_packages_variables_and_the_directory(tmp_path, monkeypatch):
+def test_the_key_follows_packages_variables_plug_ins_and_the_directory(tmp_path, monkeypatch):
     monkeypatch.setenv("USD_ROS_PACKAGE_PATH", str(tmp_path))
     monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path / "prefix"))
     index = tmp_path / "prefix/share/ament_index/resource_index/packages"
@@ -384,6 +385,11 @@ def test_the_key_follows_packages_variables_and_the_directory(tmp_path, monkeypa
     monkeypatch.setenv("PXR_PLUGINPATH_NAME", "/somewhere")
     keys.append(plan_key("asset"))
     monkeypatch.chdir(tmp_path)
+    keys.append(plan_key("asset"))
+    site = tmp_path / "site"
+    points = {"controllers": {"MecanumDriveAPI": "mecanum_drive:ROW"}}
+    install_plugin(site, "mecanum-drive", entry_points=points, modules={})
+    monkeypatch.syspath_prepend(str(site))
     keys.append(plan_key("asset"))
     keys.append(plan_key("other asset"))
     assert len(set(keys)) == len(keys)
