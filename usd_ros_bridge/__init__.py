@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from usd_ros_bridge.backends.base import EntityBackend as EntityBackend
     from usd_ros_bridge.backends.base import EntityState as EntityState
     from usd_ros_bridge.backends.base import Goal as Goal
+    from usd_ros_bridge.backends.base import RayHits as RayHits
     from usd_ros_bridge.backends.base import SensorBackend as SensorBackend
     from usd_ros_bridge.backends.base import ServiceBackend as ServiceBackend
     from usd_ros_bridge.backends.base import StateTransferBackend as StateTransferBackend
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from usd_ros_bridge.model.change import ChangeReport as ChangeReport
     from usd_ros_bridge.model.diagnostics import Diagnostic as Diagnostic
     from usd_ros_bridge.model.plan import BridgePlan as BridgePlan
+    from usd_ros_bridge.model.sensor_schemas import SensorAttribute as SensorAttribute
+    from usd_ros_bridge.model.sensor_schemas import SensorModel as SensorModel
     from usd_ros_bridge.model.state import Commands as Commands
     from usd_ros_bridge.model.state import Layout as Layout
     from usd_ros_bridge.model.state import SensorSample as SensorSample
@@ -58,6 +61,8 @@ if TYPE_CHECKING:
     from usd_ros_bridge.ros.endpoints.handlers import HandlerRegistry as HandlerRegistry
     from usd_ros_bridge.ros.transport import use_large_message_transport as use_large_message_transport
     from usd_ros_bridge.runtime.controller_manager import ControllerStatus as ControllerStatus
+    from usd_ros_bridge.runtime.sensor_context import SensorContext as SensorContext
+    from usd_ros_bridge.runtime.sensor_context import SensorSetup as SensorSetup
     from usd_ros_bridge.runtime.sim_time import TimeControl as TimeControl
 
 __version__ = "0.1.0"
@@ -66,13 +71,14 @@ _NAMES = {
     "api": "add_physics load_plan",
     "backends.array": "ArrayBackend rows_of",
     "backends.base": "ActionBackend Backend BackendContext BackendInput Capabilities EntityBackend EntityState "
-    "Goal SensorBackend ServiceBackend StateTransferBackend",
+    "Goal RayHits SensorBackend ServiceBackend StateTransferBackend",
     "errors": "AssetError BackendError BridgeError CallTimeoutError ChangeRefusedError GoalAbortedError "
     "HandlerTimeoutError OptionError StrictError VariantError",
     "model.actuation": "Unmoved",
     "model.change": "ChangeReport",
     "model.diagnostics": "Diagnostic",
     "model.plan": "BridgePlan",
+    "model.sensor_schemas": "SensorAttribute SensorModel",
     "model.state": "Commands Layout SensorSample State",
     "options": "BridgeOptions PlanOptions ReadOptions VariantSelection",
     "ros.bridge": "Bridge",
@@ -83,6 +89,7 @@ _NAMES = {
     "ros.transport": "use_large_message_transport",
     "runtime.controller_manager": "ControllerStatus",
     "process_settings": "tune_process",
+    "runtime.sensor_context": "SensorContext SensorSetup",
     "runtime.sim_time": "TimeControl",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -15,7 +15,6 @@ from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.message_types import MESSAGE_TYPES
 from usd_ros_bridge.model.sensors import SENSOR_ATTRIBUTES
 from usd_ros_bridge.plugins import Registry
-from usd_ros_bridge.ranges import NumberRange
 
 SensorNeed = Literal["rays", "contacts", "motion", "bodies", "color", "depth", "segmentation"]
 """Part of the simulation's state that a model reads besides the pose of its prim and the joints of its robot.
@@ -40,14 +39,16 @@ class SensorAttribute:
         default: Value where nothing is authored, or what is authored is not possible. Its type is that of the value: a
             number (float), a whole number (int), a truth value (bool), a text (str), or a tuple of as many numbers.
         unit: Unit of the authored value, for messages and lists. `degree`: the model gets radians.
-        possible: Possible numbers; None for all finite ones.
+        low: Lowest possible number, as it is authored.
+        high: Highest possible number.
         choices: Possible texts; empty for all.
     """
 
     name: str
     default: float | int | bool | str | tuple[float, ...]
     unit: str = ""
-    possible: NumberRange | None = None
+    low: float = -math.inf
+    high: float = math.inf
     choices: tuple[str, ...] = ()
 
     def fault(self, value: object) -> str:
@@ -83,12 +84,15 @@ class SensorAttribute:
     def _is_number(self, value: object) -> bool:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return False
-        return math.isfinite(value) if self.possible is None else value in self.possible
+        return math.isfinite(value) and self.low <= value <= self.high
 
     def _wanted(self, noun: str) -> str:
-        if self.possible is not None:
-            return f"{noun} of {self.possible}"
-        return f"finite {noun}" if noun == "numbers" else noun
+        unit = f" {self.unit}" if self.unit else ""
+        if math.isinf(self.low) and math.isinf(self.high):
+            return f"{noun}{f', in{unit}' if unit else ''}"
+        if math.isinf(self.high):
+            return f"{noun} of at least {self.low:g}{unit}"
+        return f"{noun} of {self.low:g} to {self.high:g}{unit}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,11 +169,7 @@ def _fault(found: object) -> str:
     """Return what is wrong with a loaded plug-in, "" if nothing is."""
     if not isinstance(found, SensorModel):
         return f"it is a {type(found).__name__}, and must be a SensorModel"
-    if (
-        isinstance(found.types, str)
-        or not found.types
-        or not all(isinstance(each, str) for each in found.types)
-    ):
+    if not isinstance(found.types, (frozenset, set)) or not found.types:
         return "types must be a set of message types"
     if ":" not in found.measure:
         return f"measure is {quoted(found.measure)}, and must be module:class"
