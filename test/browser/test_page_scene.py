@@ -61,9 +61,9 @@ def test_the_picture_follows_the_joints_and_stays_while_nothing_moves(
     # Until it has discovered this publisher, the page itself publishes joint states. From now on it does not.
     shown.text("Another node publishes /arm/joint_states")
     rest = shown.picture_at_rest()
+    names = joint_names()
 
     def turn(angle: float) -> None:
-        names = joint_names()
         message = JointState(name=names, position=[angle] * len(names))
         message.header.stamp = ros_harness.node.get_clock().now().to_msg()
         publisher.publish(message)
