@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from usd_ros_bridge.backends.base import EntityBackend as EntityBackend
     from usd_ros_bridge.backends.base import EntityState as EntityState
     from usd_ros_bridge.backends.base import Goal as Goal
+    from usd_ros_bridge.backends.base import RayHits as RayHits
     from usd_ros_bridge.backends.base import SensorBackend as SensorBackend
     from usd_ros_bridge.backends.base import ServiceBackend as ServiceBackend
     from usd_ros_bridge.backends.base import StateTransferBackend as StateTransferBackend
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from usd_ros_bridge.model.diagnostics import Diagnostic as Diagnostic
     from usd_ros_bridge.model.physics import PhysicsScene as PhysicsScene
     from usd_ros_bridge.model.plan import BridgePlan as BridgePlan
+    from usd_ros_bridge.model.sensor_schemas import SensorAttribute as SensorAttribute
+    from usd_ros_bridge.model.sensor_schemas import SensorModel as SensorModel
     from usd_ros_bridge.model.state import ArraySample as ArraySample
     from usd_ros_bridge.model.state import Commands as Commands
     from usd_ros_bridge.model.state import JointStateSample as JointStateSample
@@ -70,6 +73,8 @@ if TYPE_CHECKING:
     from usd_ros_bridge.ros.recording.offline_bridge import OfflineBridge as OfflineBridge
     from usd_ros_bridge.ros.transport import use_large_message_transport as use_large_message_transport
     from usd_ros_bridge.runtime.controller_manager import ControllerStatus as ControllerStatus
+    from usd_ros_bridge.runtime.sensor_context import SensorContext as SensorContext
+    from usd_ros_bridge.runtime.sensor_context import SensorSetup as SensorSetup
     from usd_ros_bridge.runtime.sim_time import TimeControl as TimeControl
 
 __version__ = "0.1.0"
@@ -78,7 +83,7 @@ _NAMES = {
     "api": "add_physics load_plan",
     "backends.array": "ArrayBackend rows_of",
     "backends.base": "ActionBackend Backend BackendContext BackendInput Capabilities EntityBackend EntityState "
-    "Goal SensorBackend ServiceBackend StateTransferBackend",
+    "Goal RayHits SensorBackend ServiceBackend StateTransferBackend",
     "backends.mujoco": "MujocoBackend build_spec compile_model",
     "errors": "AssetError BackendError BridgeError CallTimeoutError ChangeRefusedError GoalAbortedError "
     "HandlerTimeoutError OptionError StrictError VariantError",
@@ -89,6 +94,7 @@ _NAMES = {
     "model.diagnostics": "Diagnostic",
     "model.physics": "PhysicsScene",
     "model.plan": "BridgePlan",
+    "model.sensor_schemas": "SensorAttribute SensorModel",
     "model.state": "ArraySample Commands JointStateSample Layout PoseSample SensorSample State TwistSample",
     "options": "BridgeOptions PlanOptions ReadOptions VariantSelection",
     "planning.diff": "difference",
@@ -101,6 +107,7 @@ _NAMES = {
     "ros.transport": "use_large_message_transport",
     "runtime.controller_manager": "ControllerStatus",
     "process_settings": "tune_process",
+    "runtime.sensor_context": "SensorContext SensorSetup",
     "runtime.sim_time": "TimeControl",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
