@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from usd_ros_bridge.model.actuation import Unmoved as Unmoved
     from usd_ros_bridge.model.change import ChangeReport as ChangeReport
     from usd_ros_bridge.model.diagnostics import Diagnostic as Diagnostic
+    from usd_ros_bridge.model.exporters import ExportContext as ExportContext
+    from usd_ros_bridge.model.exporters import Exporter as Exporter
+    from usd_ros_bridge.model.exporters import ExportOption as ExportOption
     from usd_ros_bridge.model.plan import BridgePlan as BridgePlan
     from usd_ros_bridge.model.state import Commands as Commands
     from usd_ros_bridge.model.state import Layout as Layout
@@ -69,9 +72,11 @@ _NAMES = {
     "Goal SensorBackend ServiceBackend StateTransferBackend",
     "errors": "AssetError BackendError BridgeError CallTimeoutError ChangeRefusedError GoalAbortedError "
     "HandlerTimeoutError OptionError StrictError VariantError",
+    "export.exporters": "ExportContext ExportOption Exporter",
     "model.actuation": "Unmoved",
     "model.change": "ChangeReport",
     "model.diagnostics": "Diagnostic",
+    "model.exporters": "ExportContext ExportOption Exporter",
     "model.plan": "BridgePlan",
     "model.state": "Commands Layout SensorSample State",
     "options": "BridgeOptions PlanOptions ReadOptions VariantSelection",
