@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from usd_ros_bridge.model.actuation import Unmoved as Unmoved
     from usd_ros_bridge.model.change import ChangeReport as ChangeReport
     from usd_ros_bridge.model.diagnostics import Diagnostic as Diagnostic
+    from usd_ros_bridge.model.exporters import ExportContext as ExportContext
+    from usd_ros_bridge.model.exporters import Exporter as Exporter
+    from usd_ros_bridge.model.exporters import ExportOption as ExportOption
     from usd_ros_bridge.model.physics import PhysicsScene as PhysicsScene
     from usd_ros_bridge.model.plan import BridgePlan as BridgePlan
     from usd_ros_bridge.model.sensor_schemas import SensorAttribute as SensorAttribute
@@ -93,6 +96,7 @@ _NAMES = {
     "model.change": "ChangeReport",
     "model.diagnostics": "Diagnostic",
     "model.physics": "PhysicsScene",
+    "model.exporters": "ExportContext ExportOption Exporter",
     "model.plan": "BridgePlan",
     "model.sensor_schemas": "SensorAttribute SensorModel",
     "model.state": "ArraySample Commands JointStateSample Layout PoseSample SensorSample State TwistSample",
