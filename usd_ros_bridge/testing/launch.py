@@ -115,8 +115,9 @@ class BridgeReady(Action):
         node_name = perform_substitutions(context, self._node_name)
         done = self._done = loop.create_future()
 
-        def finish(event: Event) -> None:
-            context.emit_event_sync(event)
+        def finish(event: Event | None) -> None:
+            if event is not None:
+                context.emit_event_sync(event)
             if not done.done():
                 done.set_result(None)
 
@@ -135,7 +136,7 @@ class BridgeReady(Action):
         return self._done
 
     def stop(self) -> None:
-        """End the wait: the launch ends, unless the bridge was ready before. Thread-safe."""
+        """End the wait, without an event. Thread-safe."""
         self._observer.stop()
 
     @property
@@ -143,11 +144,13 @@ class BridgeReady(Action):
         """Return whether the action waits no more."""
         return self._done is not None and self._done.done()
 
-    def _wait(self, node_name: str) -> Event:
+    def _wait(self, node_name: str) -> Event | None:
         try:
             with self._observer:
                 return self._observe(self._observer, node_name)
         except Exception as error:  # noqa: BLE001 - whatever it is, the launch must not wait for ever
+            if self._observer.is_stopped:
+                return None
             reason = f"{node_name}: {error}"
             get_logger(type(self).__name__).error(reason)
             return Shutdown(reason=reason)

@@ -139,6 +139,11 @@ class ReadinessObserver:
         """End waiting soon, with NotReadyError. From any thread."""
         self._stopped.set()
 
+    @property
+    def is_stopped(self) -> bool:
+        """Return whether `stop` was called."""
+        return self._stopped.is_set()
+
     def wait_for_plan(self, node_name: str) -> dict[str, Any]:
         """Return the newest message on ~/plan of a bridge, read as JSON.
 
@@ -194,7 +199,7 @@ class ReadinessObserver:
     def _wait(self, faults: Callable[[], list[str]]) -> None:
         """Run callbacks until there is no fault."""
         while missing := faults():
-            if self._stopped.is_set():
+            if self.is_stopped:
                 raise NotReadyError("the wait was stopped")
             if time.monotonic() > self._deadline:
                 more = f", and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
