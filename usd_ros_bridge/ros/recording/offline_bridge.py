@@ -288,9 +288,10 @@ class OfflineBridge:
         )
         self._resources.callback(descriptions.close)
         descriptions.open()
-        summary = PlanSummary(plan, domains.main, refused=dict)
+        summary = PlanSummary(plan, domains.main, refused=dict, enabled=options.publish_plan)
         self._resources.callback(summary.close)
         summary.open()
+        summary.publish()
 
 
 def schedule_publisher(runtime: Runtime, publisher: TopicPublisher) -> None:
