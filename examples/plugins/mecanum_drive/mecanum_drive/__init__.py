@@ -1,4 +1,4 @@
-"""MecanumDriveAPI: a controller for robots with four mecanum wheels, as mecanum_drive_controller of ros2_controllers."""
+"""MecanumDriveAPI: a controller for four mecanum wheels, as mecanum_drive_controller of ros2_controllers."""
 
 from __future__ import annotations
 
