@@ -139,6 +139,8 @@ setup(
     zip_safe=False,
     entry_points={
         "console_scripts": console_scripts(),
+        # The name is the module's: pytest then knows it as loaded, whoever else names it in `pytest_plugins`.
+        "pytest11": [f"{NAME}.testing.pytest_plugin = {NAME}.testing.pytest_plugin"],
         f"{NAME}.backends": [
             f"null = {NAME}.backends.null:NullBackend",
             f"kinematic = {NAME}.backends.kinematic:KinematicBackend",
