@@ -75,6 +75,7 @@ class GroupRun:
         self.state = State.initial(plan.layout)
         self.commands = Commands(plan.layout)
         self.history: dict[str, list[FloatArray]] = {kind: [] for kind in _KINDS}
+        self._observe()
 
     def send(self, sample: object, rows: Sequence[int] | None = None) -> None:
         """Let a sample arrive at some controllers, or all."""
@@ -92,8 +93,7 @@ class GroupRun:
             for kind, values in written.items():
                 self.history[kind].append(values)
             self._move(written, now)
-            for each in self.made:
-                each.group.observe(self.state)
+            self._observe()
 
     def run(self, samples: Sequence[object]) -> None:
         """Let samples arrive, ten ticks apart."""
@@ -109,6 +109,17 @@ class GroupRun:
         if isinstance(group, OdometryGroup):
             return (*commanded, group.odom_from_base[row].copy(), group.base_twist[row].copy())
         return tuple(commanded)
+
+    def restart(self) -> None:
+        """Reset the group, and begin at time 0."""
+        self.group.reset()
+        self.state = State.initial(self.plan.layout)
+        self.history = {kind: [] for kind in _KINDS}
+        self._observe()
+
+    def _observe(self) -> None:
+        for each in self.made:
+            each.group.observe(self.state)
 
     def _move(self, written: Mapping[str, FloatArray], now: int) -> None:
         state = self.state
@@ -218,9 +229,7 @@ class ControllerConformance:
         """Time starts over, and so does everything else."""
         run = self._run(load_plan(self.asset))
         expected = run.numbers(0)
-        run.group.reset()
-        run.state = State.initial(run.plan.layout)
-        run.history = {kind: [] for kind in _KINDS}
+        run.restart()
         run.run(self.samples)
         for mine, theirs in zip(run.numbers(0), expected, strict=True):
             np.testing.assert_array_equal(mine, theirs)

@@ -20,8 +20,8 @@ class MecanumPlanner(ControllerPlanner[MecanumDriveRecord]):
             name = self.attribute(field)
             dofs, _ = self.scope.targets.dofs(plan.path, getattr(self.record, field), name, writes=True)
             if len(dofs) != 1 or not dofs[0].axis.startswith("rot"):
-                raise Fault(f"{name} names no single joint that turns", attribute=name)
+                raise Fault(f"{name}: a wheel is one joint that turns", attribute=name)
             if own[dofs[0].row] in wheels.values():
-                raise Fault(f"{name} names a joint of another wheel", attribute=name)
+                raise Fault(f"{name}: the joint is another wheel's", attribute=name)
             wheels[field] = own[dofs[0].row]
         return wheels
