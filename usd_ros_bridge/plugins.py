@@ -138,6 +138,13 @@ class Registry(Mapping[str, T], Generic[T]):
         own = (*self._builtin, *self._defaults)
         return (*own, *sorted(set(self._foreign()) - set(own)))
 
+    def loaded(self) -> dict[str, T]:
+        """Return the entries that are in memory, by name: built-in values, and what was asked for. Imports nothing."""
+        with self._lock:
+            loaded = dict(self._loaded)
+        values = {name: each for name, each in self._builtin.items() if not isinstance(each, str)}
+        return {**values, **{name: each for (name, _), each in loaded.items() if each is not None}}
+
     def entry(self, name: str) -> PluginEntry | None:
         """Return the entry that a name stands for, None if there is none. Imports nothing."""
         if name in self._builtin:
@@ -169,6 +176,12 @@ class Registry(Mapping[str, T], Generic[T]):
         self.get(name)
         entry = self.entry(name)
         return self._faults.get((name, entry.value), "") if entry else ""
+
+    def failure(self, name: str, error: BaseException) -> str:
+        """Return in one line what an entry raised where it is used."""
+        entry = self.entry(name)
+        origin = f" of {_from(entry)}" if entry is not None else ""
+        return f"{self.noun} {quoted(name)}{origin} failed: {type(error).__name__}: {error_text(error)}"
 
     def is_foreign(self, name: str) -> bool:
         """Return whether another distribution brings the entry of a name. Imports nothing."""

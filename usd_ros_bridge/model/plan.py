@@ -350,8 +350,9 @@ class ControllerPlan:
         reason: Why not, "" where enabled.
         switchable: It could work: it does, or it is off because of `starts_enabled` or of another controller
             that is active. Such a plan is complete, and may be switched on at run time; another one never can.
-        claims: Targets that no other active controller may write: layout rows of degrees of freedom (int) and prim
-            paths of bodies (str); empty for a controller that only reads.
+        claims: Targets that no other active controller may write: layout rows of degrees of freedom (int), prim paths
+            of bodies, and references of other controllers (str); empty for a controller that only reads.
+        chained: Prim paths of the controllers whose references it commands.
         implied: An interface stands for it without a schema.
     """
 
@@ -366,6 +367,7 @@ class ControllerPlan:
     reason: str = ""
     switchable: bool = True
     claims: tuple[int | str, ...] = ()
+    chained: tuple[str, ...] = ()
     implied: bool = False
 
 

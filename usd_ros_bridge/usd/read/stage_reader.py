@@ -11,8 +11,8 @@ from pxr import Sdf, Usd, UsdGeom, UsdPhysics
 
 from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model import records
-from usd_ros_bridge.model.controller_schemas import CONTROLLER_SCHEMAS
-from usd_ros_bridge.model.diagnostics import CONTAINED, Diagnostic, internal_fault
+from usd_ros_bridge.model.controller_schemas import CONTROLLER_SCHEMAS, CONTROLLERS
+from usd_ros_bridge.model.diagnostics import CONTAINED, PLUGIN_REMEDY, Diagnostic, internal_fault
 from usd_ros_bridge.model.records import Record, TopicRecord
 from usd_ros_bridge.model.stage import Pause, PlainLinkRecord, StageMetrics, StageRecords, ValueTrackRecord
 from usd_ros_bridge.options import ReadOptions
@@ -232,6 +232,7 @@ class Kind(NamedTuple):
     has_records: bool
     physics: PhysicsKind | None
     names: AppliedNames
+    faults: tuple[str, ...] = ()
 
 
 class _OpenPrim:
@@ -408,6 +409,7 @@ class _Walk:
     def _read_prim(self, prim: Usd.Prim, path: str, source: PrimProperties | None, kind: Kind) -> None:
         self.order[path] = len(self.order)
         self.diagnostics += self._names.check(prim, path, source, kind.names)
+        self.diagnostics += [_plugin_fault(path, fault) for fault in kind.faults]
         if kind.physics is not None and self._physics_here is not None:
             self._physics_here.visit(prim, path, kind.physics)
         if path.startswith(self._instancer):
@@ -537,6 +539,11 @@ class _Walk:
 
 def _kind_of(prim: Usd.Prim, type_name: str, applied: tuple[str, ...]) -> Kind:
     schemas = [SCHEMAS[name] for name in applied if name in SCHEMAS]
+    # Others than ours are imported here, when the first prim applies their schema.
+    foreign = [name for name in applied if name not in SCHEMAS and CONTROLLERS.is_foreign(name)]
+    rows = {name: CONTROLLERS.get(name) for name in foreign}
+    plugin_records: list[type[Record]] = [row.record for row in rows.values() if row and row.record]
+    schemas += [("controllers", record) for record in plugin_records]
     if prim.IsA(UsdGeom.Camera):
         schemas.append(("cameras", records.CameraRecord))
     if type_name in ACTUATORS:
@@ -559,7 +566,26 @@ def _kind_of(prim: Usd.Prim, type_name: str, applied: tuple[str, ...]) -> Kind:
             is_joint=joint is not None,
             is_camera=bool(prim.IsA(UsdGeom.Camera)),
             is_actuator=type_name in ACTUATOR_TYPES,
+            foreign=foreign,
+            records=plugin_records,
         ),
+        faults=tuple(_row_fault(name) for name, row in rows.items() if row is None or row.record is None),
+    )
+
+
+def _row_fault(schema: str) -> str:
+    """Return why the plug-in of an applied schema has no record for it."""
+    return CONTROLLERS.fault(schema) or f"controller {quoted(schema)} is for interfaces: it has no record"
+
+
+def _plugin_fault(path: str, fault: str) -> Diagnostic:
+    return Diagnostic(
+        code="4.2.3.plugin",
+        severity="error",
+        path=path,
+        attribute="apiSchemas",
+        message=f"{fault}; the controller is left out",
+        remedy=PLUGIN_REMEDY,
     )
 
 
