@@ -219,7 +219,7 @@ class Registry(Mapping[str, T], Generic[T]):
             wrong = self._check(loaded)
             if not wrong and self._convert is not None:
                 loaded = self._convert(entry, loaded)
-        except Exception as error:  # noqa: BLE001 - whatever a plug-in raises disables that plug-in alone
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - it disables that plug-in alone
             wrong = error_text(error) or type(error).__name__
             if not isinstance(error, BridgeError):
                 wrong = f"{type(error).__name__}: {wrong}"

@@ -87,6 +87,8 @@ def encoding_for(topic: TopicPlan, plan: BridgePlan, can: Capabilities) -> tuple
         return None, str(error)
     if encoding.sensed and not served:
         return None, "the backend serves no sensor there"
+    if not encoding.sensed and any(sensor.path == topic.path for sensor in plan.sensors):
+        return None, f"messages of type {topic.type} show no measurement of a sensor"
     return encoding, ""
 
 

@@ -36,6 +36,7 @@ from usd_ros_bridge.usd.read.properties import (
     PrimReader,
     collection_members,
 )
+from usd_ros_bridge.usd.read.sensor_reader import read_scene_values, read_sensor_model, sensor_schemas
 from usd_ros_bridge.usd.read.spec_memory import memory_of
 from usd_ros_bridge.usd.read.xforms import XformReader, with_ancestors
 
@@ -231,6 +232,7 @@ class Kind(NamedTuple):
     is_instancer: bool
     has_records: bool
     physics: PhysicsKind | None
+    sensors: tuple[str, ...]
     names: AppliedNames
     faults: tuple[str, ...] = ()
 
@@ -511,6 +513,8 @@ class _Walk:
     def _visit(self, source: PrimProperties, kind: Kind) -> None:
         for collection, record_type in kind.schemas:
             self.add(collection, self._reader.record(record_type, source))
+        for schema in kind.sensors:
+            self.add("sensor_models", read_sensor_model(source, schema))
         if kind.joint:
             self.add("joints", read_joint(self._reader, source, kind.joint))
             self.value_tracks += value_tracks(source, self.diagnostics)
@@ -550,6 +554,7 @@ def _kind_of(prim: Usd.Prim, type_name: str, applied: tuple[str, ...]) -> Kind:
         schemas.append(("actuators", records.ActuatedRecord))
     joint = joint_kind(prim, applied)
     is_scene = prim.IsA(UsdPhysics.Scene)
+    sensors = sensor_schemas(applied, type_name)
     return Kind(
         schemas=tuple(schemas),
         joint=joint,
@@ -559,10 +564,11 @@ def _kind_of(prim: Usd.Prim, type_name: str, applied: tuple[str, ...]) -> Kind:
         is_scene=is_scene,
         is_drawn=prim.IsA(UsdGeom.Boundable),
         is_instancer=prim.IsA(UsdGeom.PointInstancer),
-        has_records=bool(schemas) or joint is not None or is_scene,
+        has_records=bool(schemas or sensors) or joint is not None or is_scene,
         physics=physics_kind(prim, type_name, applied),
+        sensors=sensors,
         names=applied_names(
-            applied,
+            [each for each in applied if each not in sensors],
             is_joint=joint is not None,
             is_camera=bool(prim.IsA(UsdGeom.Camera)),
             is_actuator=type_name in ACTUATOR_TYPES,
@@ -593,7 +599,10 @@ def _without_physics(kind: Kind) -> Kind:
     """Return what a prim below a PointInstancer means: it is a prototype's, and no body or joint where it stands."""
     schemas = tuple(each for each in kind.schemas if each[0] not in _PHYSICS)
     return kind._replace(
-        schemas=schemas, joint=None, is_body=False, has_records=bool(schemas) or kind.is_scene
+        schemas=schemas,
+        joint=None,
+        is_body=False,
+        has_records=bool(schemas or kind.sensors) or kind.is_scene,
     )
 
 
@@ -691,6 +700,7 @@ def _read(stage: Usd.Stage, asset: str, prims: PrimReader, walk: _Walk) -> Stage
         sources=source_types(stage, walk.found.get("topics", ())),
         asset_names=_asset_names(stage, (default_prim, *walk.paths(ROOTS))),
         collections=collections,
+        scene_values=read_scene_values(stage, walk.found.get("sensor_models", ())),
         # Its diagnostics are its own: they count where physics is planned.
         physics=None if walk.physics is None else walk.physics.records(xform_reader),
         diagnostics=(
