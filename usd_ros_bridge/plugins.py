@@ -142,8 +142,8 @@ class Registry(Mapping[str, T], Generic[T]):
         """Return the entries that are in memory, by name: built-in values, and what was asked for. Imports nothing."""
         with self._lock:
             loaded = dict(self._loaded)
-        own = {name: each for name, each in self._builtin.items() if not isinstance(each, str)}
-        return {**own, **{name: each for (name, _), each in loaded.items() if each is not None}}
+        values = {name: each for name, each in self._builtin.items() if not isinstance(each, str)}
+        return {**values, **{name: each for (name, _), each in loaded.items() if each is not None}}
 
     def entry(self, name: str) -> PluginEntry | None:
         """Return the entry that a name stands for, None if there is none. Imports nothing."""
