@@ -104,7 +104,8 @@ def active_test(request: pytest.FixtureRequest, ros_domain: int) -> Iterator[Act
         )
     request.node.stash[_ACTIVE] = active
     yield active
-    active.close()
+    if fault := active.close():
+        pytest.fail(fault, pytrace=False)
 
 
 @pytest.fixture
