@@ -73,7 +73,7 @@ def ros_domain(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     for name in _DISCOVERY:
         monkeypatch.delenv(name, raising=False)
     yield reservation.domain_id
-    remove_abandoned(before)
+    remove_abandoned(before, domain_id=reservation.domain_id)
     reservation.close()
 
 
