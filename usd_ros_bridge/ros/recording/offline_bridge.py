@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from usd_ros_bridge.backends.backend_options import BACKENDS
 from usd_ros_bridge.backends.base import Backend, needs_physics
 from usd_ros_bridge.errors import BridgeError, OptionError, alternatives, quoted
-from usd_ros_bridge.model.periods import SECOND_NS
+from usd_ros_bridge.model.periods import SECOND_NS, nanoseconds
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.planning.conflicts import leave_offered
+from usd_ros_bridge.process_settings import close_at_exit
 from usd_ros_bridge.reporting import OnceReporter, Report, limited, log_info, log_warning
 from usd_ros_bridge.requirements import missing_requirement
-from usd_ros_bridge.ros.backend_choice import Choice, choose, open_chosen
+from usd_ros_bridge.ros.backend_choice import Choice, check_plan, choose, open_chosen
 from usd_ros_bridge.ros.bridge_time import ClockPublisher
 from usd_ros_bridge.ros.codecs import CODECS, NO_CODEC
 from usd_ros_bridge.ros.description.robot_description import Descriptions, PlanSummary
@@ -69,7 +70,11 @@ class OfflineBridge:
             tap: Gets all messages, in the thread that steps.
             report: Show a warning `(kind, message)`.
             inform: Show news `(kind, message)`.
+
+        Raises:
+            BridgeError: `plan` is a path, a stage, or anything else than a plan.
         """
+        check_plan(plan, type(self).__name__)
         self._plan = plan
         self._backend = backend
         self._options = options
@@ -96,6 +101,7 @@ class OfflineBridge:
             BridgeError: There is a file to record to, and foxglove-sdk is not installed.
         """
         self._options.check()
+        self._resources.callback(close_at_exit(self.close))
         try:
             self._open(progress or (lambda _: None))
         except BaseException:
@@ -143,8 +149,10 @@ class OfflineBridge:
             Whether the backend gave a state.
 
         Raises:
-            BridgeError: The bridge is not open, or the time is missing.
+            BridgeError: The bridge is not open, or the time is missing or no int.
         """
+        if time_ns is not None and type(time_ns) is not int:
+            time_ns = nanoseconds(time_ns)
         return self._step(time_ns)
 
     def spin(self) -> None:
@@ -290,9 +298,10 @@ class OfflineBridge:
         )
         self._resources.callback(descriptions.close)
         descriptions.open()
-        summary = PlanSummary(plan, domains.main, refused=dict)
+        summary = PlanSummary(plan, domains.main, refused=dict, enabled=options.publish_plan)
         self._resources.callback(summary.close)
         summary.open()
+        summary.publish()
 
 
 def deliver_message(runtime: Runtime, plan: BridgePlan, target: str, message: Any) -> None:
