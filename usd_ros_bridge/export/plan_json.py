@@ -30,6 +30,7 @@ from usd_ros_bridge.spatial.pose import Pose
 _TOPIC = "path role name type publish_rate frame_id domain_id qos enabled reason"
 _INTERFACE = "path role name type domain_id enabled reason"
 _CONTROLLER = "path schema interfaces joints enabled reason"
+_SENSOR = "path prim schema values"
 _DIAGNOSTIC = "code severity path attribute message remedy layer line"
 """Attributes that are shown, in this order."""
 
@@ -38,8 +39,10 @@ def plan_to_json(plan: BridgePlan) -> dict[str, Any]:
     """Return the plan as values that `json.dumps` takes with `allow_nan=False`.
 
     Arrays are in traversal order; parents come before their child frames. A limit that does not exist is null; so are
-    position and limits of a joint without exactly one degree of freedom. `physics` exists if the plan has it.
+    position and limits of a joint without exactly one degree of freedom. `physics` exists if the plan has it, and
+    `sensors` if plug-ins feed any.
     """
+    sensors = {"sensors": [_picked(each, _SENSOR) for each in plan.sensors]} if plan.sensors else {}
     physics = {} if plan.physics is None else {"physics": physics_to_json(plan.physics)}
     return {
         "asset": plan.asset,
@@ -48,6 +51,7 @@ def plan_to_json(plan: BridgePlan) -> dict[str, Any]:
         "services": [_picked(service, _INTERFACE) for service in plan.services],
         "actions": [_picked(action, _INTERFACE) for action in plan.actions],
         "controllers": [_picked(controller, _CONTROLLER) for controller in plan.controllers],
+        **sensors,
         **physics,
         "diagnostics": [_picked(diagnostic, _DIAGNOSTIC) for diagnostic in plan.diagnostics],
     }
