@@ -445,3 +445,47 @@ def test_a_changed_attribute_makes_the_sensor_anew(site: Site, opened: Any) -> N
     change.cleanup()
     assert bridge.sense(4_000_000)["range"] == 7.0
     assert bridge.runtime.binding.backend is old.backend
+
+
+CAMERA = """
+                int2 usd_ros_bridge:camera:resolution = (32, 24)
+                float focalLength = 20
+                float2 clippingRange = (0.05, 50)
+                token visibility = "inherited\""""
+
+
+@pytest.mark.parametrize(("gl", "samples"), [("auto", "0"), ("auto", "4"), ("none", "0")])
+def test_images_of_the_camera(site: Site, opened: Any, gl: str, samples: str) -> None:
+    site.install(
+        "color, depth, surfaces = (context.image(kind) for kind in ('color', 'depth', 'segmentation'));"
+        " self.calls.append((color, depth, surfaces, context.time_ns)); value = depth[12, 16]",
+        needs='"color", "depth", "segmentation"',
+        beside_loop=True,
+    )
+    plan = site.plan(CAMERA, type_name="Camera")
+    assert plan.topics[0].camera == 0
+    bridge = opened(plan, None, lockstep="true", gl=gl, samples=samples)
+
+    # The camera looks down on the ground from its body, which has fallen for one step.
+    assert bridge.sense(2_000_000)["range"] == pytest.approx(1.0, abs=1e-3)
+    color, depth, surfaces, stamp = site.probe.calls[-1]
+    assert (color.shape, color.dtype, depth.shape, surfaces.shape) == (
+        (24, 32, 3),
+        np.uint8,
+        (24, 32),
+        (24, 32),
+    )
+    assert stamp == 2_000_000
+    setup = site.probe.setups[-1]
+    assert (setup.camera.width, setup.camera.height) == (32, 24)
+    shown = {setup.surfaces[each] if each >= 0 else "" for each in np.unique(surfaces)}
+    assert "/World/ground" in shown
+    assert shown <= {"/World/ground", "/World/robot/base/shell"}
+    assert ((surfaces >= 0) == np.isfinite(depth)).all()
+
+
+def test_images_need_a_camera(site: Site) -> None:
+    site.install(needs='"depth"')
+    plan = site.plan()
+    assert findings(plan) == {("1.4.sensor.camera", "")}
+    assert plan.sensors == ()
