@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from usd_ros_bridge.model.state import PoseSample as PoseSample
     from usd_ros_bridge.model.state import SensorSample as SensorSample
     from usd_ros_bridge.model.state import State as State
+    from usd_ros_bridge.model.state import StepCommands as StepCommands
     from usd_ros_bridge.model.state import TwistSample as TwistSample
     from usd_ros_bridge.options import BridgeOptions as BridgeOptions
     from usd_ros_bridge.options import PlanOptions as PlanOptions
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from usd_ros_bridge.ros.transport import use_large_message_transport as use_large_message_transport
     from usd_ros_bridge.runtime.controller_manager import ControllerStatus as ControllerStatus
     from usd_ros_bridge.runtime.sim_time import TimeControl as TimeControl
+    from usd_ros_bridge.runtime.step_callbacks import StepState as StepState
 
 __version__ = "0.1.0"
 
@@ -89,7 +91,8 @@ _NAMES = {
     "model.diagnostics": "Diagnostic",
     "model.physics": "PhysicsScene",
     "model.plan": "BridgePlan",
-    "model.state": "ArraySample Commands JointStateSample Layout PoseSample SensorSample State TwistSample",
+    "model.state": "ArraySample Commands JointStateSample Layout PoseSample SensorSample State "
+    "StepCommands TwistSample",
     "options": "BridgeOptions PlanOptions ReadOptions VariantSelection",
     "planning.diff": "difference",
     "ros.bridge": "Bridge",
@@ -102,6 +105,7 @@ _NAMES = {
     "runtime.controller_manager": "ControllerStatus",
     "process_settings": "tune_process",
     "runtime.sim_time": "TimeControl",
+    "runtime.step_callbacks": "StepState",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
