@@ -564,6 +564,9 @@ class BridgeOptions:
         launch=True,
         parse=_mesh_uris_text,
     )
+    publish_plan: bool = _parameter(
+        True, "Publish the summary of the plan on ~/plan once everything is ready.", launch=True
+    )
     publish_diagnostics: bool = _parameter(True, "Publish /diagnostics.", launch=True)
     diagnostics_rate: float = _parameter(
         1.0, "Rate of /diagnostics, Hz of wall time.", range=ranges.DIAGNOSTICS_RATE

@@ -238,6 +238,7 @@ class ArrayBackend(InputlessBackend):
             sensors=frozenset(self._sensors),
             every_step=False,
             unmoved=unmoved or {},
+            sensors_of_host=True,
         )
         self.commands = Commands(layout)
         self._jumping = False

@@ -12,44 +12,14 @@ with ending_at_once(success=False):  # No traceback for a signal during imports.
     import click
 
     from usd_ros_bridge import __version__
-    from usd_ros_bridge.cli.environment import backends, doctor, examples
-    from usd_ros_bridge.cli.graph.action_command import action
-    from usd_ros_bridge.cli.graph.param_command import param
-    from usd_ros_bridge.cli.graph.service_command import service
-    from usd_ros_bridge.cli.graph.topic_command import topic
-    from usd_ros_bridge.cli.import_command import import_robot
-    from usd_ros_bridge.cli.recover_command import recover
-    from usd_ros_bridge.cli.rviz_command import rviz
-    from usd_ros_bridge.cli.scaffold_command import scaffold
-    from usd_ros_bridge.cli.subcommands import diff, inspect, resolver, run, urdf
-    from usd_ros_bridge.cli.view_command import view
+    from usd_ros_bridge.cli.command_group import CommandGroup
     from usd_ros_bridge.errors import BridgeError
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="usd_ros_bridge")
 def cli() -> None:
     """OpenUSD robots as live ROS 2 interfaces (REP 0158)."""
-
-
-for command in (
-    inspect,
-    run,
-    view,
-    diff,
-    import_robot,
-    scaffold,
-    resolver,
-    urdf,
-    rviz,
-    recover,
-    examples,
-    backends,
-    doctor,
-):
-    cli.add_command(command)
-for verbs in (topic, service, action, param):
-    cli.add_command(verbs)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

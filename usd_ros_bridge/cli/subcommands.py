@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -22,14 +22,14 @@ from usd_ros_bridge.cli.common import (
     split_options,
     table_options,
 )
+from usd_ros_bridge.cli.export_command import print_diagnostics
 from usd_ros_bridge.cli.view_command import page_companions, page_options
-from usd_ros_bridge.errors import AssetError, OptionError, StrictError, alternatives, escaped
+from usd_ros_bridge.errors import OptionError, StrictError, escaped
 from usd_ros_bridge.model.diagnostics import has_errors
 from usd_ros_bridge.process_settings import ending_at_once, gc_paused
 
 if TYPE_CHECKING:
-    from usd_ros_bridge.model.diagnostics import Diagnostic
-    from usd_ros_bridge.model.plan import BridgePlan, RobotPlan
+    from usd_ros_bridge.model.plan import BridgePlan
     from usd_ros_bridge.view.page_process import PageAddress
 
 EXIT_DIFFERENT = 1
@@ -266,17 +266,18 @@ def urdf(
     the document, diagnostics go to standard error.
     """
     from usd_ros_bridge.export.mesh_files import MeshCache, installed_meshes
+    from usd_ros_bridge.export.plan_formats import robot_index
     from usd_ros_bridge.export.urdf import robot_urdf
 
     read, plan_options = split_options(options)
     if frames_from_xforms is not None:
         plan_options = replace(plan_options, frames_from_xforms=frames_from_xforms)
     plan = load_asset(options["asset"], read_options=read, plan_options=plan_options, physics=True)
-    number = _robot_index(options["asset"], plan.robots, robot)
+    number = robot_index(options["asset"], plan.robots, robot)
     cache = MeshCache(meshes, installed=installed_meshes(options["asset"]) if meshes is None else None)
     found = robot_urdf(plan, number, meshes=cache)
     of_asset = [each for each in plan.diagnostics if each.severity != "info"]
-    _print_diagnostics([*of_asset, *found.diagnostics])
+    print_diagnostics([*of_asset, *found.diagnostics])
     if strict and has_errors([*of_asset, *found.diagnostics]):
         raise StrictError(f"{options['asset']} has errors")
     if output is None:
@@ -286,29 +287,3 @@ def urdf(
         output.write_text(found.text, encoding="utf-8")
     except OSError as error:
         raise OptionError(f"{output} cannot be written: {error.strerror}") from error
-
-
-def _robot_index(asset: str, robots: Sequence[RobotPlan], wanted: str | None) -> int:
-    """Return the index of the robot named `wanted`, or of the only robot.
-
-    Raises:
-        AssetError: The asset has no robot.
-        OptionError: It has several and none is named, or none of that name.
-    """
-    paths = [each.path for each in robots]
-    if not paths:
-        raise AssetError(
-            f"{asset} has no robot: no prim has RosContextAPI, and nothing is below the default prim"
-        )
-    if wanted is None and len(paths) == 1:
-        return 0
-    if wanted is None:
-        raise OptionError(f"{asset} has several robots; name one by --robot; {alternatives('', paths)}")
-    if wanted not in paths:
-        raise OptionError(f"{asset} has no robot {wanted}; {alternatives(wanted, paths)}")
-    return paths.index(wanted)
-
-
-def _print_diagnostics(diagnostics: Iterable[Diagnostic]) -> None:
-    for diagnostic in diagnostics:
-        print(escaped(str(diagnostic)), file=sys.stderr)

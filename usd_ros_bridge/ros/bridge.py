@@ -551,12 +551,14 @@ class Bridge(HandlerRegistry):
         self._open_interfaces(parts)
         self._register_components(parts)
         self._open_changes(parts)
-        if recording is not None:
-            recording.begin(parts.domains.main.node, wait_for=partial(self._are_texts_published, parts))
         monitor = GraphMonitor(lambda: runtime.plan, self._domains, report=self._reporter.report)
         runtime.add_publication(monitor, name="graph monitor", rate=CHECK_RATE)
         if parts.foxglove is not None:
             self._open_foxglove(parts, parts.foxglove)
+        # All is there. A recording may begin with this text, so it waits for it.
+        parts.summary.publish()
+        if recording is not None:
+            recording.begin(parts.domains.main.node, wait_for=partial(self._are_texts_published, parts))
         return parts
 
     def _open_runtime(self) -> tuple[Runtime, str]:
@@ -661,7 +663,13 @@ class Bridge(HandlerRegistry):
             controller_parameters=ControllerParameters(main.node, runtime),
             live_parameters=live_parameters,
             descriptions=descriptions,
-            summary=PlanSummary(served, main, refused=interfaces.refused),
+            summary=PlanSummary(
+                served,
+                main,
+                refused=interfaces.refused,
+                resolve=main.resolve_interface,
+                enabled=options.publish_plan,
+            ),
             diagnostics=DiagnosticsPublisher(
                 runtime.plan, served, main, runtime, rows=rows, monitor=transforms.monitor
             ),
@@ -799,8 +807,9 @@ class Bridge(HandlerRegistry):
             parts.controller_parameters,
             parts.descriptions,
             parts.diagnostics,
-            parts.summary,
             *((parts.clock,) if isinstance(parts.clock, SimTime) else ()),
+            # Last: it says that the others are ready.
+            parts.summary,
         )
         for component in components:
             parts.changes.register(component)

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import entry_points
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Final, Generic, TypeVar, overload
 
 from rclpy.serialization import deserialize_message
 
 from usd_ros_bridge.errors import BridgeError, OptionError, alternatives, quoted
 from usd_ros_bridge.model.plan import BridgePlan, InterfaceKind, InterfacePlan
+from usd_ros_bridge.plugins import Registry
 from usd_ros_bridge.ranges import TIMEOUT
 from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.ros.workers import Workers
@@ -510,12 +510,19 @@ def _error(future: Future[Any]) -> BaseException | None:
         return cancelled
 
 
-ENTRY_POINT_GROUP = "usd_ros_bridge.handlers"
+def _binder_fault(found: object) -> str:
+    return "" if callable(found) else f"it is a {type(found).__name__}, no function"
+
+
+HANDLERS: Final[Registry[Callable[[HandlerRegistry], object]]] = Registry(
+    "handlers", "handlers", {}, check=_binder_fault
+)
+"""Functions of installed packages that bind handlers, by the names of their entry points."""
 
 
 def are_installed(selected: Sequence[str] | None) -> bool:
-    """Return whether `bind_installed` has anything to bind; selected: as there."""
-    return bool(entry_points(group=ENTRY_POINT_GROUP)) if selected is None else bool(selected)
+    """Return whether `bind_installed` has anything to bind; selected: as there. Imports nothing."""
+    return bool(HANDLERS.names()) if selected is None else bool(selected)
 
 
 def bind_installed(handlers: Handlers, selected: Sequence[str] | None, report: Report) -> None:
@@ -529,14 +536,17 @@ def bind_installed(handlers: Handlers, selected: Sequence[str] | None, report: R
     Raises:
         OptionError: A name is not installed.
     """
-    entries = {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
+    names = HANDLERS.names()
     for name in selected or ():
-        if name not in entries:
-            raise OptionError(f"handlers {quoted(name)} are not installed; {alternatives(name, entries)}")
-    for name in sorted(entries if selected is None else set(selected)):
+        if name not in names:
+            raise OptionError(f"handlers {quoted(name)} are not installed; {alternatives(name, names)}")
+    for name in sorted(names if selected is None else set(selected)):
         owner = f"package {name}"
+        bind = HANDLERS.get(name)
+        if bind is None:
+            report(f"handlers:{name}", HANDLERS.fault(name))
+            continue
         try:
-            bind: Callable[[Any], object] = entries[name].load()
             bind(handlers.registry(owner))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - no package keeps a bridge from opening
             handlers.drop(owner)

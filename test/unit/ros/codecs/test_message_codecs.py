@@ -31,9 +31,9 @@ from std_msgs.msg import Bool, String
 from builders.plans import PlanBuilder
 from ros_plans import CAMERA, plan, topic
 from usd_ros_bridge.backends.null import NullBackend
-from usd_ros_bridge.model.message_types import MESSAGE_TYPES
+from usd_ros_bridge.model.message_types import MESSAGE_TYPES, is_own_type
 from usd_ros_bridge.model.state import SensorSample
-from usd_ros_bridge.ros.codecs import CODECS, NO_CODEC
+from usd_ros_bridge.ros.codecs import ACTIONS, CODECS, NO_CODEC
 from usd_ros_bridge.ros.codecs.encoding import NoSourceError
 from usd_ros_bridge.ros.codecs.message_encoder import (
     MAX_TEMPLATES,
@@ -484,6 +484,14 @@ def test_what_has_no_source_says_so(type_name, more):
 def test_every_decoder_takes_a_default_message(type_name):
     sample = CODECS[type_name].decode(import_interface(type_name, AmentCatalog())())
     assert type(sample).__module__ in ("usd_ros_bridge.model.state", "usd_ros_bridge.model.goals")
+
+
+def test_only_types_without_codec_can_be_replaced():
+    assert all(is_own_type(each) for each in (*CODECS, *ACTIONS))
+    unknown = {each for each in MESSAGE_TYPES if not is_own_type(each)}
+    assert not unknown & {*CODECS}
+    # Published by the bridge's own means.
+    assert {each for each in MESSAGE_TYPES if is_own_type(each)} - {*CODECS} == {"tf2_msgs/msg/TFMessage"}
 
 
 def test_what_planning_says_of_a_type_its_codec_can_do():
