@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from usd_ros_bridge.model.state import PoseSample as PoseSample
     from usd_ros_bridge.model.state import SensorSample as SensorSample
     from usd_ros_bridge.model.state import State as State
+    from usd_ros_bridge.model.state import StepCommands as StepCommands
     from usd_ros_bridge.model.state import TwistSample as TwistSample
     from usd_ros_bridge.options import BridgeOptions as BridgeOptions
     from usd_ros_bridge.options import PlanOptions as PlanOptions
@@ -89,6 +90,7 @@ if TYPE_CHECKING:
     from usd_ros_bridge.runtime.sensor_context import SensorContext as SensorContext
     from usd_ros_bridge.runtime.sensor_context import SensorSetup as SensorSetup
     from usd_ros_bridge.runtime.sim_time import TimeControl as TimeControl
+    from usd_ros_bridge.runtime.step_callbacks import StepState as StepState
 
 __version__ = "0.1.0"
 
@@ -110,7 +112,8 @@ _NAMES = {
     "model.exporters": "ExportContext ExportOption Exporter",
     "model.plan": "BridgePlan",
     "model.sensor_schemas": "SensorAttribute SensorModel",
-    "model.state": "ArraySample Commands JointStateSample Layout PoseSample SensorSample State TwistSample",
+    "model.state": "ArraySample Commands JointStateSample Layout PoseSample SensorSample State "
+    "StepCommands TwistSample",
     "options": "BridgeOptions PlanOptions ReadOptions VariantSelection",
     "planning.diff": "difference",
     "ros.bridge": "Bridge",
@@ -127,6 +130,7 @@ _NAMES = {
     "process_settings": "tune_process",
     "runtime.sensor_context": "SensorContext SensorSetup",
     "runtime.sim_time": "TimeControl",
+    "runtime.step_callbacks": "StepState",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
