@@ -144,8 +144,13 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     REPORTED.add(Path(report.nodeid.partition("::")[0]))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Fail a run in which a test file contributed nothing: fewer tests than expected are no success."""
+    """Fail a run in which a test file contributed nothing: fewer tests than expected are no success.
+
+    The file that the run writes for `colcon test-result` has one failed test more. It is why this comes before the
+    plugin that writes the file.
+    """
     config = session.config
     if hasattr(config, "workerinput") or exitstatus not in (
         pytest.ExitCode.OK,
@@ -154,7 +159,18 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         return
     silent = sorted(expected_files(config) - REPORTED)
     if silent:
-        print(f"\nno test of these files ran: {', '.join(map(str, silent))}")
+        reason = f"no test of these files ran: {', '.join(map(str, silent))}"
+        here = Path(__file__).relative_to(config.rootpath).as_posix()
+        report = pytest.TestReport(
+            nodeid=f"{here}::every_file_has_tests",
+            location=(here, 0, "every_file_has_tests"),
+            keywords={},
+            outcome="failed",
+            longrepr=reason,
+            when="call",
+        )
+        config.hook.pytest_runtest_logreport(report=report)
+        print(f"\n{reason}")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
