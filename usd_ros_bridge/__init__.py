@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from usd_ros_bridge.model.exporters import ExportContext as ExportContext
     from usd_ros_bridge.model.exporters import Exporter as Exporter
     from usd_ros_bridge.model.exporters import ExportOption as ExportOption
+    from usd_ros_bridge.model.message_types import CodecPlugin as CodecPlugin
+    from usd_ros_bridge.model.message_types import MessageType as MessageType
     from usd_ros_bridge.model.physics import PhysicsScene as PhysicsScene
     from usd_ros_bridge.model.plan import BridgePlan as BridgePlan
     from usd_ros_bridge.model.sensor_schemas import SensorAttribute as SensorAttribute
@@ -69,12 +71,18 @@ if TYPE_CHECKING:
     from usd_ros_bridge.ros.bridge_status import BridgeStatus as BridgeStatus
     from usd_ros_bridge.ros.bridge_status import InterfaceStatus as InterfaceStatus
     from usd_ros_bridge.ros.bridge_status import TimeStatus as TimeStatus
+    from usd_ros_bridge.ros.codecs.control_msgs import ActionCodec as ActionCodec
+    from usd_ros_bridge.ros.codecs.encoding import Encoding as Encoding
+    from usd_ros_bridge.ros.codecs.encoding import MessageCodec as MessageCodec
+    from usd_ros_bridge.ros.codecs.encoding import NoSourceError as NoSourceError
     from usd_ros_bridge.ros.endpoints.action_client import ActionResult as ActionResult
     from usd_ros_bridge.ros.endpoints.calls import Call as Call
     from usd_ros_bridge.ros.endpoints.handlers import Binding as Binding
     from usd_ros_bridge.ros.endpoints.handlers import HandlerRegistry as HandlerRegistry
     from usd_ros_bridge.ros.recording.offline_bridge import OfflineBridge as OfflineBridge
     from usd_ros_bridge.ros.transport import use_large_message_transport as use_large_message_transport
+    from usd_ros_bridge.runtime.command_sinks import SinkContext as SinkContext
+    from usd_ros_bridge.runtime.command_sinks import SinkRefusal as SinkRefusal
     from usd_ros_bridge.runtime.controller_manager import ControllerStatus as ControllerStatus
     from usd_ros_bridge.runtime.sensor_context import SensorContext as SensorContext
     from usd_ros_bridge.runtime.sensor_context import SensorSetup as SensorSetup
@@ -95,6 +103,7 @@ _NAMES = {
     "model.actuation": "Unmoved",
     "model.change": "ChangeReport",
     "model.diagnostics": "Diagnostic",
+    "model.message_types": "CodecPlugin MessageType",
     "model.physics": "PhysicsScene",
     "model.exporters": "ExportContext ExportOption Exporter",
     "model.plan": "BridgePlan",
@@ -106,9 +115,12 @@ _NAMES = {
     "ros.endpoints.action_client": "ActionResult",
     "ros.endpoints.calls": "Call",
     "ros.endpoints.handlers": "Binding HandlerRegistry",
+    "ros.codecs.control_msgs": "ActionCodec",
+    "ros.codecs.encoding": "Encoding MessageCodec NoSourceError",
     "ros.bridge_status": "BridgeStatus InterfaceStatus TimeStatus",
     "ros.recording.offline_bridge": "OfflineBridge",
     "ros.transport": "use_large_message_transport",
+    "runtime.command_sinks": "SinkContext SinkRefusal",
     "runtime.controller_manager": "ControllerStatus",
     "process_settings": "tune_process",
     "runtime.sensor_context": "SensorContext SensorSetup",

@@ -179,13 +179,13 @@ def find_wheels(plan: BridgePlan, drives: Sequence[ControllerPlan]) -> Wheels:
     slots: list[int] = []
     signs: list[float] = []
     for index, drive in enumerate(drives):
-        sides = [_side_rows(drive, name) for name in ("left_wheels", "right_wheels")]
+        sides = [side_rows(drive, name) for name in ("left_wheels", "right_wheels")]
         if not (drive.switchable and all(sides)):
             continue
         for side, of_side in enumerate(sides):
             rows += of_side
             slots += [2 * index + side] * len(of_side)
-        signs += _signs(plan, drive, sides)
+        signs += wheel_signs(plan, drive, sides)
     return Wheels(
         rows=np.array(rows, dtype=np.intp),
         slots=np.array(slots, dtype=np.intp),
@@ -197,13 +197,20 @@ def find_wheels(plan: BridgePlan, drives: Sequence[ControllerPlan]) -> Wheels:
     )
 
 
-def _side_rows(drive: ControllerPlan, parameter: str) -> list[int]:
+def side_rows(drive: ControllerPlan, parameter: str) -> list[int]:
     """Return the rows of a side's wheels; those that follow another are not commanded and are none of them."""
     row_by_name = dict(zip(drive.joints, drive.dofs, strict=True))
     return [row_by_name[name] for name in drive.parameters.get(parameter) or () if name in row_by_name]
 
 
-def _signs(plan: BridgePlan, drive: ControllerPlan, sides: Sequence[list[int]]) -> list[float]:
+def wheel_signs(plan: BridgePlan, drive: ControllerPlan, sides: Sequence[list[int]]) -> list[float]:
+    """Return 1 for wheels that a positive turn rolls ahead, -1 for others, side by side.
+
+    Args:
+        plan: The plan.
+        drive: The controller of the wheels.
+        sides: Layout rows of the left, then of the right wheels.
+    """
     joints = {dof.row: (joint, dof.axis) for joint in plan.robots[drive.robot].joints for dof in joint.dofs}
     frames = [np.array([_world_from_joint(plan, joints[row][0]) for row in rows]) for rows in sides]
     to_left = frames[0][:, :3].mean(axis=0) - frames[1][:, :3].mean(axis=0)

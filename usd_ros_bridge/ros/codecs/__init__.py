@@ -75,4 +75,17 @@ ACTIONS: Final[Registry[ActionCodec]] = Registry(
 )
 """Codecs of the actions that controllers follow, by type."""
 
-__all__ = ["ACTIONS", "CODECS", "NO_CODEC"]
+ALL_CODECS: Final[Registry[MessageCodec | ActionCodec]] = Registry(
+    "codecs",
+    "codec",
+    {**CODECS.loaded(), **control_msgs.ACTIONS},
+    check=plugin_fault,
+    spell=spell_type,
+    known=is_own_type,
+    convert=lambda entry, plugin: _load(
+        entry, plugin, ActionCodec if "/action/" in entry.name else MessageCodec
+    ),
+)
+"""Both, for lists."""
+
+__all__ = ["ACTIONS", "ALL_CODECS", "CODECS", "NO_CODEC"]
