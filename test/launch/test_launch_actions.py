@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -139,3 +141,44 @@ def test_the_documented_launch_file_starts_a_node_when_the_bridge_is_ready() -> 
     )
     assert exits[0] == ("usd_ros_bridge", 0)
     assert reasons[0] == "the node has ended"
+
+
+def run(folder: Path, *command: str) -> str:
+    """Run a command that has to succeed. Return its output."""
+    environment = {name: value for name, value in os.environ.items() if name != "ROS_DOMAIN_ID"}
+    ran = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=150, check=False
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout + ran.stderr
+
+
+@pytest.fixture
+def example(tmp_path: Path) -> Path:
+    """Return a workspace with the package of examples/testing."""
+    shutil.copytree(
+        ROOT / "examples" / "testing",
+        tmp_path / "src" / "rover_test",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
+    return tmp_path
+
+
+def test_the_example_passes_with_launch_test(example: Path) -> None:
+    """It needs no pytest."""
+    runner = shutil.which("launch_test")
+    if runner is None:
+        pytest.skip("launch_test is not on the path")
+    ran = run(example, runner, str(example / "src" / "rover_test" / "test" / "test_rover_launch.py"))
+    assert ran.count("Ran 1 test in") == 2
+    assert ran.count("\nOK\n") == 2
+
+
+def test_the_example_passes_with_colcon_test(example: Path) -> None:
+    """All of its tests, those of pytest too, and colcon counts them."""
+    colcon = shutil.which("colcon")
+    if colcon is None:
+        pytest.skip("colcon is not on the path")
+    run(example, colcon, "build")
+    run(example, colcon, "test", "--return-code-on-test-failure")
+    assert "Summary: 3 tests, 0 errors, 0 failures, 0 skipped" in run(example, colcon, "test-result", "--all")
