@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from usd_ros_bridge.model.state import PoseSample as PoseSample
     from usd_ros_bridge.model.state import SensorSample as SensorSample
     from usd_ros_bridge.model.state import State as State
+    from usd_ros_bridge.model.state import StepCommands as StepCommands
     from usd_ros_bridge.model.state import TwistSample as TwistSample
     from usd_ros_bridge.options import BridgeOptions as BridgeOptions
     from usd_ros_bridge.options import PlanOptions as PlanOptions
@@ -80,6 +81,8 @@ if TYPE_CHECKING:
     from usd_ros_bridge.ros.codecs.encoding import Encoding as Encoding
     from usd_ros_bridge.ros.codecs.encoding import MessageCodec as MessageCodec
     from usd_ros_bridge.ros.codecs.encoding import NoSourceError as NoSourceError
+    from usd_ros_bridge.ros.codecs.encoding import array_of as array_of
+    from usd_ros_bridge.ros.codecs.encoding import sensed as sensed
     from usd_ros_bridge.ros.endpoints.action_client import ActionResult as ActionResult
     from usd_ros_bridge.ros.endpoints.calls import Call as Call
     from usd_ros_bridge.ros.endpoints.handlers import Binding as Binding
@@ -92,6 +95,7 @@ if TYPE_CHECKING:
     from usd_ros_bridge.runtime.sensor_context import SensorContext as SensorContext
     from usd_ros_bridge.runtime.sensor_context import SensorSetup as SensorSetup
     from usd_ros_bridge.runtime.sim_time import TimeControl as TimeControl
+    from usd_ros_bridge.runtime.step_callbacks import StepState as StepState
 
 __version__ = "0.1.0"
 
@@ -114,7 +118,8 @@ _NAMES = {
     "model.exporters": "ExportContext ExportOption Exporter",
     "model.plan": "BridgePlan",
     "model.sensor_schemas": "SensorAttribute SensorModel",
-    "model.state": "ArraySample Commands JointStateSample Layout PoseSample SensorSample State TwistSample",
+    "model.state": "ArraySample Commands JointStateSample Layout PoseSample SensorSample State "
+    "StepCommands TwistSample",
     "options": "BridgeOptions PlanOptions ReadOptions VariantSelection",
     "planning.diff": "difference",
     "ros.bridge": "Bridge",
@@ -122,7 +127,7 @@ _NAMES = {
     "ros.endpoints.calls": "Call",
     "ros.endpoints.handlers": "Binding HandlerRegistry",
     "ros.codecs.control_msgs": "ActionCodec",
-    "ros.codecs.encoding": "Encoding MessageCodec NoSourceError",
+    "ros.codecs.encoding": "Encoding MessageCodec NoSourceError array_of sensed",
     "ros.bridge_status": "BridgeStatus InterfaceStatus TimeStatus",
     "ros.recording.offline_bridge": "OfflineBridge",
     "ros.transport": "use_large_message_transport",
@@ -131,6 +136,7 @@ _NAMES = {
     "process_settings": "tune_process",
     "runtime.sensor_context": "SensorContext SensorSetup",
     "runtime.sim_time": "TimeControl",
+    "runtime.step_callbacks": "StepState",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
