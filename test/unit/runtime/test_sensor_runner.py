@@ -110,13 +110,19 @@ class Site:
         self.module = f"sensor_probe_{number}"
 
     def install(
-        self, body: str = "value = 1.0", *, needs: str = "", beside_loop: bool = False, text: str = ""
+        self,
+        body: str = "value = 1.0",
+        *,
+        needs: str = "",
+        beside_loop: bool = False,
+        text: str = "",
+        schema: str = "ProbeAPI",
     ) -> None:
         row = ROW.format(module=self.module, body=f"        {body}", needs=needs, beside_loop=beside_loop)
         install_plugin(
             self.folder,
             f"probe-{self.module}",
-            entry_points={"sensors": {"ProbeAPI": f"{self.module}:PROBE"}},
+            entry_points={"sensors": {schema: f"{self.module}:PROBE"}},
             modules={self.module: text or row},
         )
 
@@ -263,6 +269,25 @@ def test_a_faulty_plug_in_is_a_diagnostic_and_the_backend_measures(site: Site, o
     bridge = opened(plan)
     # A range finder of MuJoCo's: it looks along X, where nothing is.
     assert bridge.sense(2_000_000)["range"] == np.inf
+
+
+def test_a_prim_type_names_a_model_too(site: Site, opened: Any) -> None:
+    site.install("value = 2.5", schema="ProbeThing")
+    plan = site.plan(type_name="ProbeThing")
+
+    assert [each.schema for each in plan.sensors] == ["ProbeThing"]
+    assert opened(plan).sense(2_000_000)["range"] == 2.5
+
+
+def test_a_publisher_below_the_prim_counts(site: Site) -> None:
+    site.install(schema="CarrierAPI")
+    plan = site.plan()
+    assert plan.sensors == ()
+    text = next(site.folder.glob("stage_*.usda")).read_text()
+    file = site.folder / "below.usda"
+    file.write_text(text.replace('"PhysicsRigidBodyAPI", ', '"PhysicsRigidBodyAPI", "CarrierAPI", '))
+    (sensor,) = load_plan(file, physics=True).sensors
+    assert (sensor.path, sensor.prim) == (PROBE, "/World/robot/base")
 
 
 def test_nothing_is_imported_without_its_schema(site: Site) -> None:
