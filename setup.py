@@ -141,13 +141,5 @@ setup(
         "console_scripts": console_scripts(),
         # The name is the module's: pytest then knows it as loaded, whoever else names it in `pytest_plugins`.
         "pytest11": [f"{NAME}.testing.pytest_plugin = {NAME}.testing.pytest_plugin"],
-        f"{NAME}.backends": [
-            f"null = {NAME}.backends.null:NullBackend",
-            f"kinematic = {NAME}.backends.kinematic:KinematicBackend",
-            f"playback = {NAME}.backends.playback:PlaybackBackend",
-            f"joint_states = {NAME}.backends.joint_states:JointStatesBackend",
-            f"mujoco = {NAME}.backends.mujoco:MujocoBackend",
-            f"newton = {NAME}.backends.newton:NewtonBackend",
-        ],
     },
 )

@@ -142,8 +142,8 @@ class Registry(Mapping[str, T], Generic[T]):
         """Return the entries that are in memory, by name: built-in values, and what was asked for. Imports nothing."""
         with self._lock:
             loaded = dict(self._loaded)
-        own = {name: each for name, each in self._builtin.items() if not isinstance(each, str)}
-        return {**own, **{name: each for (name, _), each in loaded.items() if each is not None}}
+        values = {name: each for name, each in self._builtin.items() if not isinstance(each, str)}
+        return {**values, **{name: each for (name, _), each in loaded.items() if each is not None}}
 
     def entry(self, name: str) -> PluginEntry | None:
         """Return the entry that a name stands for, None if there is none. Imports nothing."""
@@ -224,7 +224,9 @@ class Registry(Mapping[str, T], Generic[T]):
             if not isinstance(error, BridgeError):
                 wrong = f"{type(error).__name__}: {wrong}"
         if wrong:
-            self._faults[key] = f"{self.noun} {quoted(entry.name)} of {_from(entry)} is disabled: {wrong}"
+            disabled = f"{quoted(entry.name)} of {_from(entry)} is disabled"
+            what = f"{entry.name} cannot be loaded" if entry.builtin else disabled
+            self._faults[key] = f"{self.noun} {what}: {wrong}"
         else:
             self._loaded[key] = cast("T | None", loaded)
 
@@ -237,25 +239,36 @@ def load_entry(entry: PluginEntry) -> object:
             attribute.
         Exception: Whatever the import raises.
     """
-    module_name, _, attribute = entry.value.partition(":")
+    module_name = entry.value.partition(":")[0]
     try:
         module = import_module(module_name)
+        _check_version(module, module_name)
+        # Within the try: a module may import what an attribute needs when it is asked for it.
+        found = _find_attribute(module, entry.value)
     except ImportError as error:
         missing = f"no module {error.name}" if error.name else error_text(error)
         requirement = find_requirement(error)
         raise BridgeError(f"{missing}: {requirement.remedy}" if requirement else missing) from error
+    if not entry.builtin:
+        _loaded_modules.add(module_name.partition(".")[0])
+    return found
+
+
+def _check_version(module: object, name: str) -> None:
     version = getattr(module, PROTOCOL_ATTRIBUTE, 1)
     if version != PROTOCOL_VERSION:
         raise BridgeError(
-            f"{module_name} is for version {version} of the plug-in protocols, and this bridge has {PROTOCOL_VERSION}"
+            f"{name} is for version {version} of the plug-in protocols, and this bridge has {PROTOCOL_VERSION}"
         )
-    found: object = module
+
+
+def _find_attribute(module: object, value: str) -> object:
+    found = module
+    attribute = value.partition(":")[2]
     for name in attribute.split(".") if attribute else ():
         found = getattr(found, name, None)
         if found is None:
-            raise BridgeError(f"{entry.value} does not exist")
-    if not entry.builtin:
-        _loaded_modules.add(module_name.partition(".")[0])
+            raise BridgeError(f"{value} does not exist")
     return found
 
 

@@ -1,8 +1,9 @@
 """The interface between the bridge and a backend: a simulator, a kinematic model, a topic, a recording.
 
 A backend never sees rclpy. It names the topics that it needs (`BackendInput`), receives `Commands` and returns `State`.
-Other distributions register backends in the entry-point group `usd_ros_bridge.backends`. Options are `key=value` texts,
-which a backend parses with `parse_options`; its errors list the possible values.
+Other distributions register backends in the entry-point group `usd_ros_bridge.backends`. Options are `key=value` texts.
+A backend declares them in a dataclass (`option_type`), or parses them with `parse_options`; errors list the possible
+values.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -22,8 +23,6 @@ from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import Commands, SensorSample, State
 from usd_ros_bridge.ranges import NumberRange
 from usd_ros_bridge.reporting import Report
-
-ENTRY_POINT_GROUP = "usd_ros_bridge.backends"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +100,7 @@ class BackendContext:
     Attributes:
         plan: The plan, with its layout and scene.
         options: The caller's `key=value` options, as text.
+        values: An instance of the backend's `option_type`, made of the options; None if it declares none.
         report: For warnings at run time.
         seed: Seed for anything random.
     """
@@ -108,6 +108,7 @@ class BackendContext:
     plan: BridgePlan
     report: Report
     options: Mapping[str, str] = field(default_factory=dict)
+    values: Any = None
     seed: int = 0
 
 
@@ -157,6 +158,16 @@ class Backend(Protocol):
     def close(self) -> None:
         """Free everything. Idempotent."""
         ...
+
+
+def option_type(backend: object) -> type | None:
+    """Return the dataclass that declares a backend's options: its attribute `option_type`. None if there is none.
+
+    The type of a field is bool, int, float, str or a Literal of texts, each also `| None`. All have defaults. Its
+    metadata may hold `help`, one line. `__post_init__` may raise ValueError with the possible values.
+    """
+    found = getattr(backend, "option_type", None)
+    return found if isinstance(found, type) and is_dataclass(found) else None
 
 
 class InputlessBackend:

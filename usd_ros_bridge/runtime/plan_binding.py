@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from usd_ros_bridge.backends.backend_options import option_values
 from usd_ros_bridge.backends.base import (
     Backend,
     BackendContext,
@@ -239,9 +240,14 @@ def _open_backend(plan: BridgePlan, backend: Backend, context: BindingContext) -
     """Open a backend and return the topics that it needs."""
     options = context.options
     try:
+        given = options.backend_options
         backend.open(
             BackendContext(
-                plan=plan, report=context.report, options=options.backend_options, seed=options.seed
+                plan=plan,
+                report=context.report,
+                options=given,
+                values=option_values(backend, given),
+                seed=options.seed,
             )
         )
         return backend.inputs()

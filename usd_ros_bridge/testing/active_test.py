@@ -74,17 +74,24 @@ class ActiveTest:
         self._bridges: list[LockstepBridge] = []
         self._observers: dict[int | None, RosObserver] = {}
 
-    def close(self) -> None:
-        """Close everything, and keep the recordings of a test that failed."""
-        __tracebackhide__ = True
+    def close(self) -> str:
+        """Close everything, and keep the recordings of a test that failed.
+
+        Returns:
+            Why the test fails at its end, such as an exit status; "" if it does not.
+        """
+        fault = ""
         try:
             self._resources.close()
+        except pytest.fail.Exception as failure:
+            fault = str(failure)
         except BaseException:
-            # An exit status, for one, fails the test as well.
             self.failed = True
             raise
         finally:
+            self.failed = self.failed or bool(fault)
             self._finish_recordings()
+        return fault
 
     def sections(self) -> list[tuple[str, str]]:
         """Return what the report of a failed test shows besides, `(title, text)`: logs, and files that are kept."""

@@ -23,7 +23,7 @@ from usd_ros_bridge.ros.domains import Domains
 from usd_ros_bridge.ros.recording.message_definitions import type_name
 from usd_ros_bridge.ros.recording.offline_bridge import OfflineBridge, deliver_message
 from usd_ros_bridge.runtime.runtime import Runtime
-from usd_ros_bridge.testing.message_store import MessageStore, StoredTopic
+from usd_ros_bridge.testing.message_store import MessageStore, StoredTopic, brief
 from usd_ros_bridge.testing.transform_buffer import (
     TOLERANCE,
     TransformBuffer,
@@ -260,7 +260,7 @@ class LockstepBridge:
             pytest.fail(f"no message on {stored.name} within {timeout:g} s of bridge time")
         pytest.fail(
             f"none of {seen - begin} messages on {stored.name} within {timeout:g} s of bridge time is as awaited; "
-            f"the last one: {last}"
+            f"the last one: {brief(last)}"
         )
 
     # --- Transforms --------------------------------------------------------------------------------------------
@@ -354,7 +354,7 @@ class LockstepBridge:
 
     def _with_ros(self) -> Bridge:
         options = self._options
-        choice = choose(self._plan, self._backend, inform=self._tell)
+        choice = choose(self._plan, self._backend, inform=lambda *_: None)
         known = BACKENDS.get(choice.name)
         if known is not None and _LOCKSTEP in known.options:
             # As without ROS: time waits for sensors.
@@ -370,7 +370,7 @@ class LockstepBridge:
         )
         domains.set_tap(self._store)
         return Bridge(
-            choice.plan, choice.backend, options=options, node=domains, report=self._warn, inform=self._tell
+            choice.plan, self._backend, options=options, node=domains, report=self._warn, inform=self._tell
         )
 
     def _named(self, topic: str, domain_id: int) -> str:

@@ -10,8 +10,16 @@ from typing import Any, NamedTuple
 from rclpy.qos import DurabilityPolicy
 from rclpy.serialization import deserialize_message
 
+SHOWN_CHARACTERS = 400
+"""Characters of a message that messages to people show."""
 MAX_TOPIC_BYTES = 64 * 2**20
 """Bytes of messages that are kept of a topic; the newest are kept."""
+
+
+def brief(message: Any) -> str:
+    """Return a message as one line, cut where it gets long."""
+    text = " ".join(str(message).split())
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]} ..."
 
 
 class StoredMessage(NamedTuple):

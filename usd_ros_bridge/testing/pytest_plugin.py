@@ -73,7 +73,7 @@ def ros_domain(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     for name in _DISCOVERY:
         monkeypatch.delenv(name, raising=False)
     yield reservation.domain_id
-    remove_abandoned(before)
+    remove_abandoned(before, domain_id=reservation.domain_id)
     reservation.close()
 
 
@@ -104,7 +104,8 @@ def active_test(request: pytest.FixtureRequest, ros_domain: int) -> Iterator[Act
         )
     request.node.stash[_ACTIVE] = active
     yield active
-    active.close()
+    if fault := active.close():
+        pytest.fail(fault, pytrace=False)
 
 
 @pytest.fixture

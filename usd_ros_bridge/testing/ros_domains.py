@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import random
+import re
 import socket
 import tempfile
 import time
@@ -24,6 +25,7 @@ _PORTS_PER_DOMAIN = 250
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where Fast DDS has its segments
 # Fast DDS 2 and 3 name their files differently.
 _SHARED_MEMORY_NAMES = ("fastrtps_*", "sem.fastrtps_*", "fastdds_*", "sem.fastdds_*")
+_PORT_FILE = re.compile(r"_port(\d+)$")
 _YOUNGEST_ABANDONED_S = 0.5
 
 
@@ -114,13 +116,19 @@ def shared_memory_files() -> set[Path]:
     return owned
 
 
-def remove_abandoned(before: Iterable[Path]) -> None:
+def remove_abandoned(before: Iterable[Path], *, domain_id: int | None = None) -> None:
     """Remove what killed processes left in shared memory. Files of living processes stay.
 
     Args:
         before: Files that stay, too: those of `shared_memory_files` at the start.
+        domain_id: Only if a process of this domain left something: who uses a file is found in all processes of the
+            machine, which takes long. None: in any case.
     """
     left = shared_memory_files().difference(before)
+    if domain_id is not None:
+        ports = range(*(_FIRST_PORT - 10 + _PORTS_PER_DOMAIN * each for each in (domain_id, domain_id + 1)))
+        if not any((port := _PORT_FILE.search(path.name)) and int(port[1]) in ports for path in left):
+            return
     if not left:
         return
     for path in left - _in_use(left):

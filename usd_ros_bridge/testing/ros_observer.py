@@ -17,7 +17,7 @@ from rclpy.action import (
 from rclpy.context import Context
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
-from rclpy.qos import QoSCompatibility, qos_check_compatible
+from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
 from rclpy.signals import SignalHandlerOptions
 
 from usd_ros_bridge.errors import BridgeError, alternatives, quoted
@@ -26,6 +26,7 @@ from usd_ros_bridge.model.plan import BridgePlan, InterfacePlan, QosPlan, TopicP
 from usd_ros_bridge.ros.endpoints import qos_profiles
 from usd_ros_bridge.ros.interface_types import AmentCatalog, import_interface, make_message
 from usd_ros_bridge.ros.recording.message_definitions import type_name
+from usd_ros_bridge.testing.message_store import brief
 from usd_ros_bridge.testing.transform_buffer import TransformBuffer, only_namespace
 
 POLL_S = 0.01
@@ -158,7 +159,7 @@ class RosObserver:
             pytest.fail(f"no message on {name} within {timeout:g} s, from {len(offered)} publisher(s)")
         pytest.fail(
             f"none of {len(received)} messages on {name} within {timeout:g} s is as awaited; "
-            f"the last one: {received[-1]}"
+            f"the last one: {brief(received[-1])}"
         )
 
     def _topics_like(self, name: str) -> str:
@@ -301,11 +302,11 @@ class RosObserver:
         reasons = set()
         for each in typed:
             pair = (each.qos_profile, planned) if publishes else (planned, each.qos_profile)
-            compatibility, reason = qos_check_compatible(*pair)
-            if compatibility != QoSCompatibility.ERROR:
+            reason = _qos_fault(*pair)
+            if not reason:
                 return ""
-            reasons.add(reason.strip().rstrip(";"))
-        return f"QoS of the {topic.role} is not as planned: {', '.join(sorted(reasons))}"
+            reasons.add(reason)
+        return f"the QoS of the {topic.role} is not that of the plan: {', '.join(sorted(reasons))}"
 
     def _other_fault(self, interface: InterfacePlan, kind: str) -> str:
         is_server = interface.role in ("server", "")
@@ -384,6 +385,21 @@ def interface_class(name: str) -> Any:
         return import_interface(name, AmentCatalog())
     except (BridgeError, ImportError) as error:
         pytest.fail(f"{name}: {error}")
+
+
+def _qos_fault(offered: Any, requested: Any) -> str:
+    """Return why a publisher's profile does not reach a subscription's, "" if it does. The graph shows no defaults."""
+    if (
+        requested.reliability == ReliabilityPolicy.RELIABLE
+        and offered.reliability == ReliabilityPolicy.BEST_EFFORT
+    ):
+        return "best effort is offered, and reliable requested"
+    if (
+        requested.durability == DurabilityPolicy.TRANSIENT_LOCAL
+        and offered.durability == DurabilityPolicy.VOLATILE
+    ):
+        return "volatile is offered, and transient local requested"
+    return ""
 
 
 def _adder(buffer: TransformBuffer, *, static: bool) -> Callable[[Any], None]:

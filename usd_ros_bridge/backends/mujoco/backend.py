@@ -36,6 +36,7 @@ from usd_ros_bridge.backends.time_samples import stage_range
 from usd_ros_bridge.errors import BackendError, quoted
 from usd_ros_bridge.model.change import same
 from usd_ros_bridge.model.physics import WORLD_BODY, PhysicsScene
+from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import Commands, SensorSample, State
 from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.spatial.transforms import FloatArray
@@ -222,15 +223,7 @@ class _Session:
         last_spec: LastSpec | None,
     ) -> None:
         plan, report = context.plan, context.report
-        _check_chains(scene)
-        _check_ground(scene, report)
-        if last_spec is None:
-            builder = build_spec(scene, report, options=options)
-        else:
-            builder = last_spec.build(scene, report, options)
-        add_twist_sensors(builder, scene)
-        add_sensor_sites(builder, scene)
-        add_cameras(builder, plan.scene.cameras, samples=options.samples, shadows=options.shadows)
+        builder = make_builder(plan, scene, report, options, last_spec=last_spec)
         self.simulation = Simulation(compile_model(builder), stage_range(plan, loop=options.loop))
         self.body_index = {body.path: index for index, body in enumerate(scene.bodies)}
         self._step_ns = self.simulation.step_ns
@@ -322,6 +315,38 @@ class _Session:
     def close(self) -> None:
         for worker in self._workers:
             worker.close()
+
+
+def make_builder(
+    plan: BridgePlan,
+    scene: PhysicsScene,
+    report: Report,
+    options: MujocoOptions,
+    *,
+    last_spec: LastSpec | None = None,
+) -> SpecBuilder:
+    """Build the specification of a plan, with its sensors and cameras; it is ready to be compiled.
+
+    Args:
+        plan: The plan.
+        scene: Its physics.
+        report: As for `build_spec`.
+        options: Options of the backend.
+        last_spec: Builds the specification, or copies an earlier one; None: build it.
+
+    Raises:
+        BackendError: A chain of bodies is too long for MuJoCo.
+    """
+    _check_chains(scene)
+    _check_ground(scene, report)
+    if last_spec is None:
+        builder = build_spec(scene, report, options=options)
+    else:
+        builder = last_spec.build(scene, report, options)
+    add_twist_sensors(builder, scene)
+    add_sensor_sites(builder, scene)
+    add_cameras(builder, plan.scene.cameras, samples=options.samples, shadows=options.shadows)
+    return builder
 
 
 def build_spec(scene: PhysicsScene, report: Report, *, options: MujocoOptions | None = None) -> SpecBuilder:
