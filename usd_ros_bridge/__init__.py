@@ -34,6 +34,20 @@ if TYPE_CHECKING:
     from usd_ros_bridge.backends.mujoco import MujocoBackend as MujocoBackend
     from usd_ros_bridge.backends.mujoco import build_spec as build_spec
     from usd_ros_bridge.backends.mujoco import compile_model as compile_model
+    from usd_ros_bridge.controllers.controller_group import ControllerContext as ControllerContext
+    from usd_ros_bridge.controllers.controller_group import ControllerGroup as ControllerGroup
+    from usd_ros_bridge.controllers.controller_group import GoalGroup as GoalGroup
+    from usd_ros_bridge.controllers.controller_group import GoalPort as GoalPort
+    from usd_ros_bridge.controllers.controller_group import OdometryGroup as OdometryGroup
+    from usd_ros_bridge.controllers.controller_group import PassiveGroup as PassiveGroup
+    from usd_ros_bridge.controllers.controller_group import References as References
+    from usd_ros_bridge.controllers.controller_group import StatefulGroup as StatefulGroup
+    from usd_ros_bridge.controllers.diff_drive import base_rows as base_rows
+    from usd_ros_bridge.controllers.diff_drive import wheel_signs as wheel_signs
+    from usd_ros_bridge.controllers.twist_commands import TwistAxis as TwistAxis
+    from usd_ros_bridge.controllers.twist_commands import TwistCommands as TwistCommands
+    from usd_ros_bridge.controllers.twist_commands import WheelCommands as WheelCommands
+    from usd_ros_bridge.controllers.wheel_odometry import arc as arc
     from usd_ros_bridge.errors import AssetError as AssetError
     from usd_ros_bridge.errors import BackendError as BackendError
     from usd_ros_bridge.errors import BridgeError as BridgeError
@@ -48,14 +62,24 @@ if TYPE_CHECKING:
     from usd_ros_bridge.export.urdf import robot_urdf as robot_urdf
     from usd_ros_bridge.model.actuation import Unmoved as Unmoved
     from usd_ros_bridge.model.change import ChangeReport as ChangeReport
+    from usd_ros_bridge.model.controller_schemas import ControllerPort as ControllerPort
+    from usd_ros_bridge.model.controller_schemas import ControllerSchema as ControllerSchema
     from usd_ros_bridge.model.diagnostics import Diagnostic as Diagnostic
     from usd_ros_bridge.model.exporters import ExportContext as ExportContext
     from usd_ros_bridge.model.exporters import Exporter as Exporter
     from usd_ros_bridge.model.exporters import ExportOption as ExportOption
+    from usd_ros_bridge.model.goals import FollowTrajectoryFeedback as FollowTrajectoryFeedback
+    from usd_ros_bridge.model.goals import FollowTrajectoryGoal as FollowTrajectoryGoal
+    from usd_ros_bridge.model.goals import FollowTrajectoryResult as FollowTrajectoryResult
+    from usd_ros_bridge.model.goals import GripperGoal as GripperGoal
+    from usd_ros_bridge.model.goals import GripperState as GripperState
     from usd_ros_bridge.model.message_types import CodecPlugin as CodecPlugin
     from usd_ros_bridge.model.message_types import MessageType as MessageType
     from usd_ros_bridge.model.physics import PhysicsScene as PhysicsScene
     from usd_ros_bridge.model.plan import BridgePlan as BridgePlan
+    from usd_ros_bridge.model.plan import ControllerPlan as ControllerPlan
+    from usd_ros_bridge.model.records import ControllerRecord as ControllerRecord
+    from usd_ros_bridge.model.records import attribute as attribute
     from usd_ros_bridge.model.sensor_schemas import SensorAttribute as SensorAttribute
     from usd_ros_bridge.model.sensor_schemas import SensorModel as SensorModel
     from usd_ros_bridge.model.state import ArraySample as ArraySample
@@ -71,8 +95,11 @@ if TYPE_CHECKING:
     from usd_ros_bridge.options import PlanOptions as PlanOptions
     from usd_ros_bridge.options import ReadOptions as ReadOptions
     from usd_ros_bridge.options import VariantSelection as VariantSelection
+    from usd_ros_bridge.planning.controller_planner import ControllerFault as ControllerFault
+    from usd_ros_bridge.planning.controller_planner import ControllerPlanner as ControllerPlanner
     from usd_ros_bridge.planning.diff import difference as difference
     from usd_ros_bridge.process_settings import tune_process as tune_process
+    from usd_ros_bridge.ranges import NumberRange as NumberRange
     from usd_ros_bridge.ros.bridge import Bridge as Bridge
     from usd_ros_bridge.ros.bridge_status import BridgeStatus as BridgeStatus
     from usd_ros_bridge.ros.bridge_status import InterfaceStatus as InterfaceStatus
@@ -100,6 +127,17 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _NAMES = {
+    "controllers.controller_group": "ControllerContext ControllerGroup GoalGroup GoalPort OdometryGroup PassiveGroup "
+    "References StatefulGroup",
+    "controllers.diff_drive": "base_rows wheel_signs",
+    "controllers.twist_commands": "TwistAxis TwistCommands WheelCommands",
+    "controllers.wheel_odometry": "arc",
+    "model.controller_schemas": "ControllerPort ControllerSchema",
+    "model.goals": "FollowTrajectoryFeedback FollowTrajectoryGoal FollowTrajectoryResult "
+    "GripperGoal GripperState",
+    "model.records": "ControllerRecord attribute",
+    "planning.controller_planner": "ControllerFault ControllerPlanner",
+    "ranges": "NumberRange",
     "api": "add_physics load_plan",
     "backends.array": "ArrayBackend rows_of",
     "backends.base": "ActionBackend Backend BackendContext BackendInput BodyContacts Capabilities ContactBackend "
@@ -116,7 +154,7 @@ _NAMES = {
     "model.message_types": "CodecPlugin MessageType",
     "model.physics": "PhysicsScene",
     "model.exporters": "ExportContext ExportOption Exporter",
-    "model.plan": "BridgePlan",
+    "model.plan": "BridgePlan ControllerPlan",
     "model.sensor_schemas": "SensorAttribute SensorModel",
     "model.state": "ArraySample Commands JointStateSample Layout PoseSample SensorSample State "
     "StepCommands TwistSample",

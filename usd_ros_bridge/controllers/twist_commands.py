@@ -25,7 +25,7 @@ AHEAD_NS = 100_000_000
 """By how much a stamp may lie in the future without a report: clocks of two machines differ."""
 
 
-class Axis(NamedTuple):
+class TwistAxis(NamedTuple):
     """One component of the velocity of a base.
 
     Attributes:
@@ -71,7 +71,7 @@ class TwistCommands:
         context: ControllerContext,
         plans: Sequence[ControllerPlan],
         *,
-        axes: Sequence[Axis],
+        axes: Sequence[TwistAxis],
         references: Sequence[str],
         wheel_speeds: Callable[[FloatArray], FloatArray],
         max_wheel_speed: FloatArray,

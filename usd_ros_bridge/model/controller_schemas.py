@@ -46,7 +46,7 @@ CommandInterface = Literal["position", "velocity", "effort"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Port:
+class ControllerPort:
     """A relationship of a controller to an interface.
 
     Attributes:
@@ -90,7 +90,7 @@ class ControllerSchema:
     group: str
     record: type[ControllerRecord] | None = None
     planner: str = "usd_ros_bridge.planning.controller_planner:ControllerPlanner"
-    ports: tuple[Port, ...] = ()
+    ports: tuple[ControllerPort, ...] = ()
     unnamed: frozenset[tuple[str, str]] = frozenset()
     joints: tuple[str, ...] = ()
     writes: bool = True
@@ -109,7 +109,9 @@ class ControllerSchema:
         )
 
 
-_CMD_VEL = Port(field="subscriber", kind="topic", role="subscription", types=TWISTS, exclusive=False)
+_CMD_VEL = ControllerPort(
+    field="subscriber", kind="topic", role="subscription", types=TWISTS, exclusive=False
+)
 
 CONTROLLER_SCHEMAS: Final[Mapping[str, ControllerSchema]] = {
     DIFF_DRIVE: ControllerSchema(
@@ -118,7 +120,9 @@ CONTROLLER_SCHEMAS: Final[Mapping[str, ControllerSchema]] = {
         planner="usd_ros_bridge.planning.controller_planner:DiffDrivePlanner",
         ports=(
             _CMD_VEL,
-            Port(field="odom", kind="topic", role="publisher", types=frozenset({ODOMETRY}), required=False),
+            ControllerPort(
+                field="odom", kind="topic", role="publisher", types=frozenset({ODOMETRY}), required=False
+            ),
         ),
         joints=("left_wheels", "right_wheels"),
         commands="velocity",
@@ -141,7 +145,9 @@ CONTROLLER_SCHEMAS: Final[Mapping[str, ControllerSchema]] = {
     JOINT_STATE_BROADCASTER: ControllerSchema(
         record=JointStateBroadcasterRecord,
         group="usd_ros_bridge.controllers.controller_group:JointStateBroadcasters",
-        ports=(Port(field="publisher", kind="topic", role="publisher", types=frozenset({JOINT_STATE})),),
+        ports=(
+            ControllerPort(field="publisher", kind="topic", role="publisher", types=frozenset({JOINT_STATE})),
+        ),
         joints=("joints",),
         writes=False,
     ),
@@ -149,7 +155,9 @@ CONTROLLER_SCHEMAS: Final[Mapping[str, ControllerSchema]] = {
         record=JointTrajectoryRecord,
         group="usd_ros_bridge.controllers.trajectory.controller:JointTrajectoryControllers",
         ports=(
-            Port(field="server", kind="action", role="server", types=frozenset({FOLLOW_JOINT_TRAJECTORY})),
+            ControllerPort(
+                field="server", kind="action", role="server", types=frozenset({FOLLOW_JOINT_TRAJECTORY})
+            ),
         ),
         unnamed=frozenset({("subscription", JOINT_TRAJECTORY)}),
         joints=("command_joints",),

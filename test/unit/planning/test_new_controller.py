@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from usd_ros_bridge.controllers.controller_group import PassiveGroup
-from usd_ros_bridge.model.controller_schemas import ControllerSchema, Port
+from usd_ros_bridge.model.controller_schemas import ControllerSchema, ControllerPort
 from usd_ros_bridge.model.records import ControllerRecord, attribute
 from usd_ros_bridge.ranges import NumberRange
 
@@ -66,7 +66,7 @@ class ScaledPositions(PassiveGroup):
 ROW = ControllerSchema(
     record=ScaledPositionRecord,
     group="MODULE_NAME:ScaledPositions",
-    ports=(Port(field="subscriber", kind="topic", role="subscription",
+    ports=(ControllerPort(field="subscriber", kind="topic", role="subscription",
                 types=frozenset({"std_msgs/msg/Float64MultiArray"})),),
     joints=("joints",),
     ranges={"scale": NumberRange(low=0.5, high=4.0)},

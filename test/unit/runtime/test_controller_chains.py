@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from usd_ros_bridge.controllers.controller_group import PassiveGroup
-from usd_ros_bridge.model.controller_schemas import ControllerSchema, Port
+from usd_ros_bridge.model.controller_schemas import ControllerSchema, ControllerPort
 from usd_ros_bridge.model.records import ControllerRecord, attribute
 
 NAMES = ("linear/velocity", "angular/velocity")
@@ -61,7 +61,7 @@ class Chains(PassiveGroup):
 ROW = ControllerSchema(
     record=ChainRecord,
     group="plugin_chain_test:Chains",
-    ports=(Port(field="subscriber", kind="topic", role="subscription",
+    ports=(ControllerPort(field="subscriber", kind="topic", role="subscription",
                 types=frozenset({"std_msgs/msg/Float64MultiArray"})),),
     chain="drive",
 )

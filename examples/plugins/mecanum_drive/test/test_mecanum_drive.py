@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from pxr import Usd
 
-from usd_ros_bridge import load_plan
-from usd_ros_bridge.model.state import TwistSample
+from usd_ros_bridge import TwistSample, load_plan
 from usd_ros_bridge.testing.controller_conformance import GroupRun
 from usd_ros_bridge.usd.schemas import plugin_schema_folders
 
