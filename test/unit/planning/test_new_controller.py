@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from pxr import Plug, Usd
 
-from foreign_plugins import install_plugin
+from foreign_plugins import SCALED_ARM, install_plugin
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.backends.kinematic import KinematicBackend
 from usd_ros_bridge.model.controller_schemas import CONTROLLERS
@@ -73,62 +73,6 @@ ROW = ControllerSchema(
 )
 """
 
-ASSET = """#usda 1.0
-(
-    defaultPrim = "robot"
-    metersPerUnit = 1
-    upAxis = "Z"
-)
-
-def Xform "robot" (
-    prepend apiSchemas = ["RosContextAPI"]
-)
-{
-    string ros:context:namespace = "robot"
-
-    def Xform "base" (
-        prepend apiSchemas = ["PhysicsRigidBodyAPI"]
-    )
-    {
-    }
-
-    def Xform "arm" (
-        prepend apiSchemas = ["PhysicsRigidBodyAPI"]
-    )
-    {
-    }
-
-    def Scope "command" (
-        prepend apiSchemas = ["RosTopicAPI"]
-    )
-    {
-        token ros:topic:role = "subscription"
-        string ros:topic:name = "command"
-        string ros:topic:type = "std_msgs/msg/Float64MultiArray"
-    }
-
-    def PhysicsFixedJoint "fixed"
-    {
-        rel physics:body1 = </robot/base>
-    }
-
-    def PhysicsRevoluteJoint "pan"
-    {
-        rel physics:body0 = </robot/base>
-        rel physics:body1 = </robot/arm>
-    }
-
-    def Scope "scaled" (
-        prepend apiSchemas = ["SCHEMA"]
-    )
-    {
-        rel scaled:joints = </robot/pan>
-        rel scaled:subscriber = </robot/command>
-        double scaled:scale = 3
-    }
-}
-"""
-
 
 class Site:
     """A folder of `sys.path` with one plug-in, and its asset."""
@@ -139,7 +83,7 @@ class Site:
         self.schema = f"ScaledPosition{number}API"
         self.folder = folder
         self.asset = folder / "robot.usda"
-        self.asset.write_text(ASSET.replace("SCHEMA", self.schema))
+        self.asset.write_text(SCALED_ARM.replace("SCHEMA", self.schema))
 
     def install(self, text: str = MODULE, **entries: str) -> None:
         points = entries or {self.schema: f"{self.module}:ROW"}
