@@ -58,10 +58,13 @@ if TYPE_CHECKING:
     from usd_ros_bridge.ros.endpoints.action_client import ActionResult as ActionResult
     from usd_ros_bridge.ros.endpoints.calls import Call as Call
     from usd_ros_bridge.ros.endpoints.handlers import Binding as Binding
+    from usd_ros_bridge.ros.endpoints.handlers import BridgeClock as BridgeClock
     from usd_ros_bridge.ros.endpoints.handlers import HandlerRegistry as HandlerRegistry
     from usd_ros_bridge.ros.transport import use_large_message_transport as use_large_message_transport
     from usd_ros_bridge.runtime.controller_manager import ControllerStatus as ControllerStatus
     from usd_ros_bridge.runtime.sim_time import TimeControl as TimeControl
+    from usd_ros_bridge.runtime.tick_access import JointCommandWriter as JointCommandWriter
+    from usd_ros_bridge.runtime.tick_access import TickState as TickState
 
 __version__ = "0.1.0"
 
@@ -83,12 +86,13 @@ _NAMES = {
     "ros.bridge": "Bridge",
     "ros.endpoints.action_client": "ActionResult",
     "ros.endpoints.calls": "Call",
-    "ros.endpoints.handlers": "Binding HandlerRegistry",
+    "ros.endpoints.handlers": "Binding BridgeClock HandlerRegistry",
     "ros.bridge_status": "BridgeStatus InterfaceStatus TimeStatus",
     "ros.transport": "use_large_message_transport",
     "runtime.controller_manager": "ControllerStatus",
     "process_settings": "tune_process",
     "runtime.sim_time": "TimeControl",
+    "runtime.tick_access": "JointCommandWriter TickState",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
