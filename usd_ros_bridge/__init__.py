@@ -113,6 +113,7 @@ if TYPE_CHECKING:
     from usd_ros_bridge.ros.endpoints.action_client import ActionResult as ActionResult
     from usd_ros_bridge.ros.endpoints.calls import Call as Call
     from usd_ros_bridge.ros.endpoints.handlers import Binding as Binding
+    from usd_ros_bridge.ros.endpoints.handlers import BridgeClock as BridgeClock
     from usd_ros_bridge.ros.endpoints.handlers import HandlerRegistry as HandlerRegistry
     from usd_ros_bridge.ros.recording.offline_bridge import OfflineBridge as OfflineBridge
     from usd_ros_bridge.ros.transport import use_large_message_transport as use_large_message_transport
@@ -123,6 +124,8 @@ if TYPE_CHECKING:
     from usd_ros_bridge.runtime.sensor_context import SensorSetup as SensorSetup
     from usd_ros_bridge.runtime.sim_time import TimeControl as TimeControl
     from usd_ros_bridge.runtime.step_callbacks import StepState as StepState
+    from usd_ros_bridge.runtime.tick_access import JointCommandWriter as JointCommandWriter
+    from usd_ros_bridge.runtime.tick_access import TickState as TickState
 
 __version__ = "0.1.0"
 
@@ -163,9 +166,9 @@ _NAMES = {
     "ros.bridge": "Bridge",
     "ros.endpoints.action_client": "ActionResult",
     "ros.endpoints.calls": "Call",
-    "ros.endpoints.handlers": "Binding HandlerRegistry",
     "ros.codecs.control_msgs": "ActionCodec",
     "ros.codecs.encoding": "Encoding MessageCodec NoSourceError array_of sensed",
+    "ros.endpoints.handlers": "Binding BridgeClock HandlerRegistry",
     "ros.bridge_status": "BridgeStatus InterfaceStatus TimeStatus",
     "ros.recording.offline_bridge": "OfflineBridge",
     "ros.transport": "use_large_message_transport",
@@ -175,6 +178,7 @@ _NAMES = {
     "runtime.sensor_context": "SensorContext SensorSetup",
     "runtime.sim_time": "TimeControl",
     "runtime.step_callbacks": "StepState",
+    "runtime.tick_access": "JointCommandWriter TickState",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
