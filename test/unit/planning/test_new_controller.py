@@ -393,3 +393,14 @@ def test_a_controller_follows_goals(site: Site) -> None:
         assert result.position.tolist() == [0.5]
     finally:
         runtime.close()
+
+
+def test_a_type_of_a_codec_plug_in_may_have_a_controller(site: Site) -> None:
+    """Which is not imported for that."""
+    name = "example_msgs.msg.Wanted"
+    install_plugin(
+        site.folder, "codec", entry_points={"codecs": {name: "plugin_of_a_codec:CODEC"}}, modules={}
+    )
+    site.install(**{name: f"{site.module}:ROW"})
+    assert CONTROLLERS.is_foreign("example_msgs/msg/Wanted")
+    assert CONTROLLERS.fault("example_msgs/msg/Wanted") == ""
