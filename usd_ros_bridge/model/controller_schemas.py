@@ -16,6 +16,7 @@ from usd_ros_bridge.model.message_types import (
     GRIPPERS,
     JOINT_STATE,
     JOINT_TRAJECTORY,
+    MESSAGE_TYPES,
     ODOMETRY,
     TWISTS,
     message_type,
@@ -178,9 +179,10 @@ _IMPLYING: Final = frozenset({FOLLOW_JOINT_TRAJECTORY, JOINT_TRAJECTORY, JOINT_S
 
 def _is_taken(name: str) -> bool:
     """Return whether a name is built in: a schema, or a type that the bridge makes commands of by itself."""
-    return (
-        name in CONTROLLER_SCHEMAS or name in _IMPLYING or bool("/" in name and message_type(name).commands)
-    )
+    if name in CONTROLLER_SCHEMAS or name in _IMPLYING:
+        return True
+    # The meaning of a type that another plug-in has is not looked up: that would import it.
+    return "/" in name and not MESSAGE_TYPES.is_foreign(name) and bool(message_type(name).commands)
 
 
 def _fault_of(row: object) -> str:

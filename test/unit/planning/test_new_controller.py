@@ -399,8 +399,12 @@ def test_a_type_of_a_codec_plug_in_may_have_a_controller(site: Site) -> None:
     """Which is not imported for that."""
     name = "example_msgs.msg.Wanted"
     install_plugin(
-        site.folder, "codec", entry_points={"codecs": {name: "plugin_of_a_codec:CODEC"}}, modules={}
+        site.folder,
+        "codec",
+        entry_points={"codecs": {name: "plugin_of_a_codec:CODEC"}},
+        modules={"plugin_of_a_codec": ""},
     )
     site.install(**{name: f"{site.module}:ROW"})
     assert CONTROLLERS.is_foreign("example_msgs/msg/Wanted")
     assert CONTROLLERS.fault("example_msgs/msg/Wanted") == ""
+    assert "plugin_of_a_codec" not in sys.modules
