@@ -18,11 +18,16 @@ if TYPE_CHECKING:
     from usd_ros_bridge.backends.base import Backend as Backend
     from usd_ros_bridge.backends.base import BackendContext as BackendContext
     from usd_ros_bridge.backends.base import BackendInput as BackendInput
+    from usd_ros_bridge.backends.base import BodyContacts as BodyContacts
     from usd_ros_bridge.backends.base import Capabilities as Capabilities
+    from usd_ros_bridge.backends.base import ContactBackend as ContactBackend
     from usd_ros_bridge.backends.base import EntityBackend as EntityBackend
     from usd_ros_bridge.backends.base import EntityState as EntityState
     from usd_ros_bridge.backends.base import Goal as Goal
+    from usd_ros_bridge.backends.base import RayBackend as RayBackend
+    from usd_ros_bridge.backends.base import RayCaster as RayCaster
     from usd_ros_bridge.backends.base import RayHits as RayHits
+    from usd_ros_bridge.backends.base import RenderBackend as RenderBackend
     from usd_ros_bridge.backends.base import SensorBackend as SensorBackend
     from usd_ros_bridge.backends.base import ServiceBackend as ServiceBackend
     from usd_ros_bridge.backends.base import StateTransferBackend as StateTransferBackend
@@ -60,6 +65,7 @@ if TYPE_CHECKING:
     from usd_ros_bridge.model.state import PoseSample as PoseSample
     from usd_ros_bridge.model.state import SensorSample as SensorSample
     from usd_ros_bridge.model.state import State as State
+    from usd_ros_bridge.model.state import StepCommands as StepCommands
     from usd_ros_bridge.model.state import TwistSample as TwistSample
     from usd_ros_bridge.options import BridgeOptions as BridgeOptions
     from usd_ros_bridge.options import PlanOptions as PlanOptions
@@ -90,14 +96,16 @@ if TYPE_CHECKING:
     from usd_ros_bridge.runtime.sensor_context import SensorContext as SensorContext
     from usd_ros_bridge.runtime.sensor_context import SensorSetup as SensorSetup
     from usd_ros_bridge.runtime.sim_time import TimeControl as TimeControl
+    from usd_ros_bridge.runtime.step_callbacks import StepState as StepState
 
 __version__ = "0.1.0"
 
 _NAMES = {
     "api": "add_physics load_plan",
     "backends.array": "ArrayBackend rows_of",
-    "backends.base": "ActionBackend Backend BackendContext BackendInput Capabilities EntityBackend EntityState "
-    "Goal RayHits SensorBackend ServiceBackend StateTransferBackend",
+    "backends.base": "ActionBackend Backend BackendContext BackendInput BodyContacts Capabilities ContactBackend "
+    "EntityBackend EntityState Goal RayBackend RayCaster RayHits RenderBackend SensorBackend ServiceBackend "
+    "StateTransferBackend",
     "backends.mujoco": "MujocoBackend build_spec compile_model",
     "errors": "AssetError BackendError BridgeError CallTimeoutError ChangeRefusedError GoalAbortedError "
     "HandlerTimeoutError OptionError StrictError VariantError",
@@ -111,7 +119,8 @@ _NAMES = {
     "model.exporters": "ExportContext ExportOption Exporter",
     "model.plan": "BridgePlan",
     "model.sensor_schemas": "SensorAttribute SensorModel",
-    "model.state": "ArraySample Commands JointStateSample Layout PoseSample SensorSample State TwistSample",
+    "model.state": "ArraySample Commands JointStateSample Layout PoseSample SensorSample State "
+    "StepCommands TwistSample",
     "options": "BridgeOptions PlanOptions ReadOptions VariantSelection",
     "planning.diff": "difference",
     "ros.bridge": "Bridge",
@@ -129,6 +138,7 @@ _NAMES = {
     "process_settings": "tune_process",
     "runtime.sensor_context": "SensorContext SensorSetup",
     "runtime.sim_time": "TimeControl",
+    "runtime.step_callbacks": "StepState",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
