@@ -110,6 +110,7 @@ if TYPE_CHECKING:
     from usd_ros_bridge.ros.codecs.encoding import NoSourceError as NoSourceError
     from usd_ros_bridge.ros.codecs.encoding import array_of as array_of
     from usd_ros_bridge.ros.codecs.encoding import sensed as sensed
+    from usd_ros_bridge.ros.codecs.std_msgs import AttributeValue as AttributeValue
     from usd_ros_bridge.ros.endpoints.action_client import ActionResult as ActionResult
     from usd_ros_bridge.ros.endpoints.calls import Call as Call
     from usd_ros_bridge.ros.endpoints.handlers import Binding as Binding
@@ -169,6 +170,7 @@ _NAMES = {
     "ros.codecs.control_msgs": "ActionCodec",
     "ros.codecs.encoding": "Encoding MessageCodec NoSourceError array_of sensed",
     "ros.endpoints.handlers": "Binding BridgeClock HandlerRegistry",
+    "ros.codecs.std_msgs": "AttributeValue",
     "ros.bridge_status": "BridgeStatus InterfaceStatus TimeStatus",
     "ros.recording.offline_bridge": "OfflineBridge",
     "ros.transport": "use_large_message_transport",
