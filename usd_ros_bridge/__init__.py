@@ -18,11 +18,16 @@ if TYPE_CHECKING:
     from usd_ros_bridge.backends.base import Backend as Backend
     from usd_ros_bridge.backends.base import BackendContext as BackendContext
     from usd_ros_bridge.backends.base import BackendInput as BackendInput
+    from usd_ros_bridge.backends.base import BodyContacts as BodyContacts
     from usd_ros_bridge.backends.base import Capabilities as Capabilities
+    from usd_ros_bridge.backends.base import ContactBackend as ContactBackend
     from usd_ros_bridge.backends.base import EntityBackend as EntityBackend
     from usd_ros_bridge.backends.base import EntityState as EntityState
     from usd_ros_bridge.backends.base import Goal as Goal
+    from usd_ros_bridge.backends.base import RayBackend as RayBackend
+    from usd_ros_bridge.backends.base import RayCaster as RayCaster
     from usd_ros_bridge.backends.base import RayHits as RayHits
+    from usd_ros_bridge.backends.base import RenderBackend as RenderBackend
     from usd_ros_bridge.backends.base import SensorBackend as SensorBackend
     from usd_ros_bridge.backends.base import ServiceBackend as ServiceBackend
     from usd_ros_bridge.backends.base import StateTransferBackend as StateTransferBackend
@@ -76,6 +81,8 @@ if TYPE_CHECKING:
     from usd_ros_bridge.ros.codecs.encoding import Encoding as Encoding
     from usd_ros_bridge.ros.codecs.encoding import MessageCodec as MessageCodec
     from usd_ros_bridge.ros.codecs.encoding import NoSourceError as NoSourceError
+    from usd_ros_bridge.ros.codecs.encoding import array_of as array_of
+    from usd_ros_bridge.ros.codecs.encoding import sensed as sensed
     from usd_ros_bridge.ros.endpoints.action_client import ActionResult as ActionResult
     from usd_ros_bridge.ros.endpoints.calls import Call as Call
     from usd_ros_bridge.ros.endpoints.handlers import Binding as Binding
@@ -95,8 +102,9 @@ __version__ = "0.1.0"
 _NAMES = {
     "api": "add_physics load_plan",
     "backends.array": "ArrayBackend rows_of",
-    "backends.base": "ActionBackend Backend BackendContext BackendInput Capabilities EntityBackend EntityState "
-    "Goal RayHits SensorBackend ServiceBackend StateTransferBackend",
+    "backends.base": "ActionBackend Backend BackendContext BackendInput BodyContacts Capabilities ContactBackend "
+    "EntityBackend EntityState Goal RayBackend RayCaster RayHits RenderBackend SensorBackend ServiceBackend "
+    "StateTransferBackend",
     "backends.mujoco": "MujocoBackend build_spec compile_model",
     "errors": "AssetError BackendError BridgeError CallTimeoutError ChangeRefusedError GoalAbortedError "
     "HandlerTimeoutError OptionError StrictError VariantError",
@@ -119,7 +127,7 @@ _NAMES = {
     "ros.endpoints.calls": "Call",
     "ros.endpoints.handlers": "Binding HandlerRegistry",
     "ros.codecs.control_msgs": "ActionCodec",
-    "ros.codecs.encoding": "Encoding MessageCodec NoSourceError",
+    "ros.codecs.encoding": "Encoding MessageCodec NoSourceError array_of sensed",
     "ros.bridge_status": "BridgeStatus InterfaceStatus TimeStatus",
     "ros.recording.offline_bridge": "OfflineBridge",
     "ros.transport": "use_large_message_transport",
