@@ -229,7 +229,7 @@ def plan_summary(
             more["remapped"] = resolved
         return _interface_summary(interface, found, **more)
 
-    served = {
+    served: dict[str, list[dict[str, Any]]] = {
         "robots": [_robot_summary(robot) for robot in plan.robots],
         "topics": [summarized(topic, **_topic_summary(topic)) for topic in plan.topics],
         "services": [summarized(service) for service in plan.services],
@@ -239,7 +239,7 @@ def plan_summary(
     return {
         "version": SUMMARY_VERSION,
         "asset": plan.asset,
-        "digest": hashlib.sha256(_line(served).encode()).hexdigest()[:_DIGEST_CHARACTERS],
+        "digest": _digest(served),
         **_present(variants=_variants(plan)),
         **served,
         "diagnostics": _findings(plan.diagnostics),
@@ -251,6 +251,16 @@ def plan_summary_text(
 ) -> str:
     """Return `plan_summary` as one line of ASCII JSON."""
     return _line(plan_summary(plan, disabled=disabled, resolve=resolve))
+
+
+def _digest(served: Mapping[str, Sequence[Any]]) -> str:
+    made = hashlib.sha256()
+    for name, elements in served.items():
+        made.update(name.encode())
+        for element in elements:
+            # One by one: to encode those of a fleet at once would keep other threads waiting.
+            made.update(_line(element).encode())
+    return made.hexdigest()[:_DIGEST_CHARACTERS]
 
 
 def _line(value: object) -> str:
