@@ -22,7 +22,7 @@ from usd_ros_bridge.model.diagnostics import has_errors
 
 ROOT = Path(__file__).parents[3]
 PROJECTS = {"plugins", "testing"}
-"""Projects of their own, to copy from the repository: no assets that `--example` opens."""
+"""Projects of their own, which are not installed."""
 SHARE = Path("share", "usd_ros_bridge", "examples")
 
 

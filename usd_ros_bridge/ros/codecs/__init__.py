@@ -9,7 +9,7 @@ Other distributions add types with entry points (`CodecPlugin`); their codecs ar
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.model.message_types import CodecPlugin, is_own_type, plugin_fault, spell_type
@@ -25,10 +25,8 @@ from usd_ros_bridge.ros.codecs import (
 from usd_ros_bridge.ros.codecs.control_msgs import ActionCodec
 from usd_ros_bridge.ros.codecs.encoding import MessageCodec
 
-Codec = TypeVar("Codec", MessageCodec, ActionCodec)
 
-
-def _load(entry: PluginEntry, plugin: CodecPlugin, wanted: type[Codec]) -> Any:
+def _load(entry: PluginEntry, plugin: CodecPlugin, wanted: type[MessageCodec] | type[ActionCodec]) -> Any:
     """Import the codec of a plug-in; None if it has none."""
     if not plugin.codec:
         return None

@@ -8,6 +8,7 @@ import mujoco
 import numpy as np
 import pytest
 import thermal_array
+
 from usd_ros_bridge import load_plan
 from usd_ros_bridge.testing.sensor_conformance import SensorConformance, open_sensors
 
