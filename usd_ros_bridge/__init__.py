@@ -18,11 +18,16 @@ if TYPE_CHECKING:
     from usd_ros_bridge.backends.base import Backend as Backend
     from usd_ros_bridge.backends.base import BackendContext as BackendContext
     from usd_ros_bridge.backends.base import BackendInput as BackendInput
+    from usd_ros_bridge.backends.base import BodyContacts as BodyContacts
     from usd_ros_bridge.backends.base import Capabilities as Capabilities
+    from usd_ros_bridge.backends.base import ContactBackend as ContactBackend
     from usd_ros_bridge.backends.base import EntityBackend as EntityBackend
     from usd_ros_bridge.backends.base import EntityState as EntityState
     from usd_ros_bridge.backends.base import Goal as Goal
+    from usd_ros_bridge.backends.base import RayBackend as RayBackend
+    from usd_ros_bridge.backends.base import RayCaster as RayCaster
     from usd_ros_bridge.backends.base import RayHits as RayHits
+    from usd_ros_bridge.backends.base import RenderBackend as RenderBackend
     from usd_ros_bridge.backends.base import SensorBackend as SensorBackend
     from usd_ros_bridge.backends.base import ServiceBackend as ServiceBackend
     from usd_ros_bridge.backends.base import StateTransferBackend as StateTransferBackend
@@ -60,6 +65,7 @@ if TYPE_CHECKING:
     from usd_ros_bridge.model.state import PoseSample as PoseSample
     from usd_ros_bridge.model.state import SensorSample as SensorSample
     from usd_ros_bridge.model.state import State as State
+    from usd_ros_bridge.model.state import StepCommands as StepCommands
     from usd_ros_bridge.model.state import TwistSample as TwistSample
     from usd_ros_bridge.options import BridgeOptions as BridgeOptions
     from usd_ros_bridge.options import PlanOptions as PlanOptions
@@ -75,9 +81,12 @@ if TYPE_CHECKING:
     from usd_ros_bridge.ros.codecs.encoding import Encoding as Encoding
     from usd_ros_bridge.ros.codecs.encoding import MessageCodec as MessageCodec
     from usd_ros_bridge.ros.codecs.encoding import NoSourceError as NoSourceError
+    from usd_ros_bridge.ros.codecs.encoding import array_of as array_of
+    from usd_ros_bridge.ros.codecs.encoding import sensed as sensed
     from usd_ros_bridge.ros.endpoints.action_client import ActionResult as ActionResult
     from usd_ros_bridge.ros.endpoints.calls import Call as Call
     from usd_ros_bridge.ros.endpoints.handlers import Binding as Binding
+    from usd_ros_bridge.ros.endpoints.handlers import BridgeClock as BridgeClock
     from usd_ros_bridge.ros.endpoints.handlers import HandlerRegistry as HandlerRegistry
     from usd_ros_bridge.ros.recording.offline_bridge import OfflineBridge as OfflineBridge
     from usd_ros_bridge.ros.transport import use_large_message_transport as use_large_message_transport
@@ -87,14 +96,18 @@ if TYPE_CHECKING:
     from usd_ros_bridge.runtime.sensor_context import SensorContext as SensorContext
     from usd_ros_bridge.runtime.sensor_context import SensorSetup as SensorSetup
     from usd_ros_bridge.runtime.sim_time import TimeControl as TimeControl
+    from usd_ros_bridge.runtime.step_callbacks import StepState as StepState
+    from usd_ros_bridge.runtime.tick_access import JointCommandWriter as JointCommandWriter
+    from usd_ros_bridge.runtime.tick_access import TickState as TickState
 
 __version__ = "0.1.0"
 
 _NAMES = {
     "api": "add_physics load_plan",
     "backends.array": "ArrayBackend rows_of",
-    "backends.base": "ActionBackend Backend BackendContext BackendInput Capabilities EntityBackend EntityState "
-    "Goal RayHits SensorBackend ServiceBackend StateTransferBackend",
+    "backends.base": "ActionBackend Backend BackendContext BackendInput BodyContacts Capabilities ContactBackend "
+    "EntityBackend EntityState Goal RayBackend RayCaster RayHits RenderBackend SensorBackend ServiceBackend "
+    "StateTransferBackend",
     "backends.mujoco": "MujocoBackend build_spec compile_model",
     "errors": "AssetError BackendError BridgeError CallTimeoutError ChangeRefusedError GoalAbortedError "
     "HandlerTimeoutError OptionError StrictError VariantError",
@@ -108,15 +121,16 @@ _NAMES = {
     "model.exporters": "ExportContext ExportOption Exporter",
     "model.plan": "BridgePlan",
     "model.sensor_schemas": "SensorAttribute SensorModel",
-    "model.state": "ArraySample Commands JointStateSample Layout PoseSample SensorSample State TwistSample",
+    "model.state": "ArraySample Commands JointStateSample Layout PoseSample SensorSample State "
+    "StepCommands TwistSample",
     "options": "BridgeOptions PlanOptions ReadOptions VariantSelection",
     "planning.diff": "difference",
     "ros.bridge": "Bridge",
     "ros.endpoints.action_client": "ActionResult",
     "ros.endpoints.calls": "Call",
-    "ros.endpoints.handlers": "Binding HandlerRegistry",
     "ros.codecs.control_msgs": "ActionCodec",
-    "ros.codecs.encoding": "Encoding MessageCodec NoSourceError",
+    "ros.codecs.encoding": "Encoding MessageCodec NoSourceError array_of sensed",
+    "ros.endpoints.handlers": "Binding BridgeClock HandlerRegistry",
     "ros.bridge_status": "BridgeStatus InterfaceStatus TimeStatus",
     "ros.recording.offline_bridge": "OfflineBridge",
     "ros.transport": "use_large_message_transport",
@@ -125,6 +139,8 @@ _NAMES = {
     "process_settings": "tune_process",
     "runtime.sensor_context": "SensorContext SensorSetup",
     "runtime.sim_time": "TimeControl",
+    "runtime.step_callbacks": "StepState",
+    "runtime.tick_access": "JointCommandWriter TickState",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -21,7 +21,7 @@ EXIT_FAULTY = 1
 
 _REGISTRIES = {
     "controllers": "usd_ros_bridge.model.controller_schemas:CONTROLLERS",
-    "sensors": "usd_ros_bridge.model.sensors:SENSORS",
+    "sensors": "usd_ros_bridge.model.sensor_schemas:SENSOR_MODELS",
     "codecs": "usd_ros_bridge.ros.codecs:ALL_CODECS",
     "handlers": "usd_ros_bridge.ros.endpoints.handlers:HANDLERS",
     "backends": "usd_ros_bridge.backends.registry:BACKENDS",

@@ -126,8 +126,8 @@ class SensorRunner:
         try:
             method()
         except Exception as error:  # noqa: BLE001 - the runtime's edge: what a plug-in raises ends nothing else
-            kind = f"sensor.{name}:{type(measuring).__name__}"
-            self._report(kind, f"a {type(measuring).__name__} failed to {name}: {describe(error)}")
+            kind = type(measuring).__name__
+            self._report(f"sensor.failed:{kind}", f"a {kind} failed to {name}: {describe(error)}")
 
     # --- Making ------------------------------------------------------------------------------------------------
 

@@ -92,7 +92,7 @@ class SensorBench:
             plan,
             load_backend(backend),
             options=BridgeOptions(seed=seed, backend_options={**lockstep, **options}),
-            reporter=OnceReporter(self.reports.setdefault),
+            reporter=OnceReporter(self._note),
         )
         resources.callback(self.runtime.close)
         self.runtime.open()
@@ -121,6 +121,9 @@ class SensorBench:
         """Return the messages of the publisher at a prim so far."""
         message_class = self._messages.classes[self._topic(path).name]
         return [deserialize_message(data, message_class) for data in self.data(path)]
+
+    def _note(self, kind: str, message: str) -> None:
+        self.reports.setdefault(kind, message)
 
     def _topic(self, path: str) -> TopicPlan:
         return next(topic for topic in self.plan.topics if topic.path == path)

@@ -128,6 +128,13 @@ def test_documented_distribution_registers_the_backend(tmp_path: Path) -> None:
     )
     found = run([sys.executable, "-c", script], python_path=target)
     assert found.split() == ["True", "sway_backend"]
+    # The documented test of its author passes.
+    (test,) = [block for block in blocks(DOCS / "backends.md") if "class TestSway" in block.text]
+    (tmp_path / "test_sway.py").write_text(test.text)
+    arguments = ["-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path / "test_sway.py")]
+    passed = run([sys.executable, "-m", "pytest", *arguments], python_path=target)
+    assert " passed" in passed
+    assert "failed" not in passed
 
 
 def run(command: list[str], *, python_path: Path | None = None) -> str:

@@ -36,6 +36,12 @@ def _load(entry: PluginEntry, plugin: CodecPlugin, wanted: type[MessageCodec] | 
     return codec
 
 
+def _load_either(entry: PluginEntry, plugin: CodecPlugin) -> Any:
+    if "/action/" in entry.name:
+        return _load(entry, plugin, ActionCodec)
+    return _load(entry, plugin, MessageCodec)
+
+
 def _spell_message(entry_point: str) -> str:
     return "" if ".action." in entry_point else spell_type(entry_point)
 
@@ -80,9 +86,7 @@ ALL_CODECS: Final[Registry[MessageCodec | ActionCodec]] = Registry(
     check=plugin_fault,
     spell=spell_type,
     known=is_own_type,
-    convert=lambda entry, plugin: _load(
-        entry, plugin, ActionCodec if "/action/" in entry.name else MessageCodec
-    ),
+    convert=_load_either,
 )
 """Both, for lists."""
 

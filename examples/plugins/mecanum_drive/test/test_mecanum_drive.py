@@ -187,7 +187,5 @@ def test_openusd_knows_the_schema() -> None:
     load_plan(ASSET)
     definition = Usd.SchemaRegistry().FindAppliedAPIPrimDefinition("MecanumDriveAPI")
     assert "mecanum:wheel_radius" in definition.GetPropertyNames()
-    timeout = (
-        Usd.Stage.Open(str(ASSET)).GetPrimAtPath("/youbot/ros/drive").GetAttribute("mecanum:cmd_vel_timeout")
-    )
-    assert timeout.Get() == 0.5
+    stage = Usd.Stage.Open(str(ASSET))
+    assert stage.GetPrimAtPath("/youbot/ros/drive").GetAttribute("mecanum:cmd_vel_timeout").Get() == 0.5
