@@ -110,13 +110,19 @@ class Site:
         self.module = f"sensor_probe_{number}"
 
     def install(
-        self, body: str = "value = 1.0", *, needs: str = "", beside_loop: bool = False, text: str = ""
+        self,
+        body: str = "value = 1.0",
+        *,
+        needs: str = "",
+        beside_loop: bool = False,
+        text: str = "",
+        schema: str = "ProbeAPI",
     ) -> None:
         row = ROW.format(module=self.module, body=f"        {body}", needs=needs, beside_loop=beside_loop)
         install_plugin(
             self.folder,
             f"probe-{self.module}",
-            entry_points={"sensors": {"ProbeAPI": f"{self.module}:PROBE"}},
+            entry_points={"sensors": {schema: f"{self.module}:PROBE"}},
             modules={self.module: text or row},
         )
 
@@ -263,6 +269,25 @@ def test_a_faulty_plug_in_is_a_diagnostic_and_the_backend_measures(site: Site, o
     bridge = opened(plan)
     # A range finder of MuJoCo's: it looks along X, where nothing is.
     assert bridge.sense(2_000_000)["range"] == np.inf
+
+
+def test_a_prim_type_names_a_model_too(site: Site, opened: Any) -> None:
+    site.install("value = 2.5", schema="ProbeThing")
+    plan = site.plan(type_name="ProbeThing")
+
+    assert [each.schema for each in plan.sensors] == ["ProbeThing"]
+    assert opened(plan).sense(2_000_000)["range"] == 2.5
+
+
+def test_a_publisher_below_the_prim_counts(site: Site) -> None:
+    site.install(schema="CarrierAPI")
+    plan = site.plan()
+    assert plan.sensors == ()
+    text = next(site.folder.glob("stage_*.usda")).read_text()
+    file = site.folder / "below.usda"
+    file.write_text(text.replace('"PhysicsRigidBodyAPI", ', '"PhysicsRigidBodyAPI", "CarrierAPI", '))
+    (sensor,) = load_plan(file, physics=True).sensors
+    assert (sensor.path, sensor.prim) == (PROBE, "/World/robot/base")
 
 
 def test_nothing_is_imported_without_its_schema(site: Site) -> None:
@@ -445,3 +470,47 @@ def test_a_changed_attribute_makes_the_sensor_anew(site: Site, opened: Any) -> N
     change.cleanup()
     assert bridge.sense(4_000_000)["range"] == 7.0
     assert bridge.runtime.binding.backend is old.backend
+
+
+CAMERA = """
+                int2 usd_ros_bridge:camera:resolution = (32, 24)
+                float focalLength = 20
+                float2 clippingRange = (0.05, 50)
+                token visibility = "inherited\""""
+
+
+@pytest.mark.parametrize(("gl", "samples"), [("auto", "0"), ("auto", "4"), ("none", "0")])
+def test_images_of_the_camera(site: Site, opened: Any, gl: str, samples: str) -> None:
+    site.install(
+        "color, depth, surfaces = (context.image(kind) for kind in ('color', 'depth', 'segmentation'));"
+        " self.calls.append((color, depth, surfaces, context.time_ns)); value = depth[12, 16]",
+        needs='"color", "depth", "segmentation"',
+        beside_loop=True,
+    )
+    plan = site.plan(CAMERA, type_name="Camera")
+    assert plan.topics[0].camera == 0
+    bridge = opened(plan, None, lockstep="true", gl=gl, samples=samples)
+
+    # The camera looks down on the ground from its body, which has fallen for one step.
+    assert bridge.sense(2_000_000)["range"] == pytest.approx(1.0, abs=1e-3)
+    color, depth, surfaces, stamp = site.probe.calls[-1]
+    assert (color.shape, color.dtype, depth.shape, surfaces.shape) == (
+        (24, 32, 3),
+        np.uint8,
+        (24, 32),
+        (24, 32),
+    )
+    assert stamp == 2_000_000
+    setup = site.probe.setups[-1]
+    assert (setup.camera.width, setup.camera.height) == (32, 24)
+    shown = {setup.surfaces[each] if each >= 0 else "" for each in np.unique(surfaces)}
+    assert "/World/ground" in shown
+    assert shown <= {"/World/ground", "/World/robot/base/shell"}
+    assert ((surfaces >= 0) == np.isfinite(depth)).all()
+
+
+def test_images_need_a_camera(site: Site) -> None:
+    site.install(needs='"depth"')
+    plan = site.plan()
+    assert findings(plan) == {("1.4.sensor.camera", "")}
+    assert plan.sensors == ()
