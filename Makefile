@@ -18,7 +18,7 @@ PYTEST := ROS_PYTHON_CHECK_FIELDS=1 ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST "$(B
 unexport _ROS_WHEELS_BOOTSTRAP_COMPLETE
 export PYTHON
 
-.PHONY: help setup setup-tests run test test-long bench lint format test-browser test-robots test-assets dist test-dist test-newton test-resolver check-examples clean
+.PHONY: help setup setup-tests run test test-long bench lint format test-browser test-robots test-assets dist test-dist test-plugins test-newton test-resolver check-examples clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -73,6 +73,9 @@ dist: setup ## build the wheels and the sdist into dist/
 
 test-dist: setup-tests dist ## install the wheels of dist/ in a clean environment, and run an example there
 	@"$(BIN)/python" -m pytest -q -s test/dist $(ARGS)
+
+test-plugins: setup-tests dist ## build the example plug-ins, and run each one's tests in a clean environment
+	@VENV="$(VENV)" PYTEST_ARGS="$(ARGS)" tools/test_plugins.sh
 
 check-examples: ## the public REP 0158 compliance checker on every example (needs Python 3.12)
 	@tools/check_examples.sh

@@ -10,6 +10,8 @@ NAME = "usd_ros_bridge"
 ROOT = Path(__file__).resolve().parent
 EXECUTABLES = ("bridge", "robot_state_publisher", "usd_ros_bridge")
 """The names that `ros2 run` knows."""
+PROJECTS = ("plugins", "testing")
+"""Folders of examples/ that are projects of their own, to copy from the repository: they are not installed."""
 BY_COLCON = not {"install", "develop"}.isdisjoint(sys.argv[1:])
 """pip and build ask for wheels; only colcon (ament_python) calls `setup.py install` and `setup.py develop`."""
 
@@ -28,8 +30,8 @@ def tree(folder: str, *patterns: str) -> list[tuple[str, list[str]]]:
     rows: dict[str, list[str]] = {}
     for pattern in patterns:
         for path in sorted((ROOT / folder).rglob(pattern)):
-            if path.is_file() and "__pycache__" not in path.parts:
-                relative = path.relative_to(ROOT)
+            relative = path.relative_to(ROOT)
+            if path.is_file() and "__pycache__" not in path.parts and relative.parts[1] not in PROJECTS:
                 rows.setdefault(f"share/{NAME}/{relative.parent.as_posix()}", []).append(relative.as_posix())
     return sorted(rows.items())
 
@@ -137,13 +139,7 @@ setup(
     zip_safe=False,
     entry_points={
         "console_scripts": console_scripts(),
-        f"{NAME}.backends": [
-            f"null = {NAME}.backends.null:NullBackend",
-            f"kinematic = {NAME}.backends.kinematic:KinematicBackend",
-            f"playback = {NAME}.backends.playback:PlaybackBackend",
-            f"joint_states = {NAME}.backends.joint_states:JointStatesBackend",
-            f"mujoco = {NAME}.backends.mujoco:MujocoBackend",
-            f"newton = {NAME}.backends.newton:NewtonBackend",
-        ],
+        # The name is the module's: pytest then knows it as loaded, whoever else names it in `pytest_plugins`.
+        "pytest11": [f"{NAME}.testing.pytest_plugin = {NAME}.testing.pytest_plugin"],
     },
 )

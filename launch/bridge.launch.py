@@ -36,6 +36,7 @@ NODE_PARAMETERS = {
     "publish_description": bool,
     "mesh_directory": str,
     "mesh_uris": str,
+    "publish_plan": bool,
     "publish_diagnostics": bool,
     "controller_rate": float,
     "record": str,
@@ -244,6 +245,12 @@ def generate_launch_description() -> LaunchDescription:
                 default_value="",
                 description="How viewers get the mesh files: auto, package, file, service, http, http:PORT or "
                 "http:ADDRESS:PORT. Empty: as in params_file.",
+            ),
+            DeclareLaunchArgument(
+                "publish_plan",
+                default_value="",
+                description="Publish the summary of the plan on ~/plan once everything is ready (true or false). "
+                "Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "publish_diagnostics",

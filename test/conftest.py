@@ -13,7 +13,6 @@ import logging
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,12 +20,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from usd_ros_bridge import process_settings
-from usd_ros_bridge.testing.ros_domains import DomainReservation, reserve_domain
+from usd_ros_bridge.testing.ros_domains import (
+    DomainReservation,
+    remove_abandoned,
+    reserve_domain,
+    shared_memory_files,
+)
 
 if TYPE_CHECKING:
-    from rclpy.context import Context
-    from rclpy.executors import Executor
-    from rclpy.node import Node
+    from usd_ros_bridge.testing.ros_observer import RosObserver
+
+pytest_plugins = ["usd_ros_bridge.testing.pytest_plugin"]
 
 # Read by rclpy's generated message modules when they are imported, and by every Context that is initialised:
 # set here, before any test module is imported. This domain is for what outlives a test; each test has one of its own.
@@ -58,52 +62,7 @@ if importlib.util.find_spec("hypothesis") is not None:
     hypothesis.settings.register_profile("suite", hypothesis.settings(), deadline=None)
     hypothesis.settings.load_profile("suite")
 
-SHARED_MEMORY = Path("/dev/shm")
-# Fast DDS 2 and 3 name their files differently.
-SHARED_MEMORY_NAMES = ("fastrtps_*", "sem.fastrtps_*", "fastdds_*", "sem.fastdds_*")
-YOUNGEST_ABANDONED_SECONDS = 0.5
 LONGEST_VALUE_IN_A_NAME = 200
-
-
-def fast_dds_files() -> set[Path]:
-    """The shared-memory segments, ports, locks and semaphores of Fast DDS that this user owns."""
-    found = [path for pattern in SHARED_MEMORY_NAMES for path in SHARED_MEMORY.glob(pattern)]
-    owned = set()
-    for path in found:
-        try:
-            if path.stat().st_uid == os.getuid():
-                owned.add(path)
-        except FileNotFoundError:
-            continue
-    return owned
-
-
-def in_use(files: set[Path]) -> set[Path]:
-    """Those of the files that a living process maps or holds open."""
-    names = {str(path) for path in files}
-    used: set[str] = set()
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            maps = (process / "maps").read_text(errors="replace").splitlines()
-            used.update(
-                fields[-1] for line in maps if (fields := line.split(maxsplit=5)) and fields[-1] in names
-            )
-            for descriptor in (process / "fd").iterdir():
-                try:
-                    used.add(str(descriptor.readlink()))
-                except OSError:
-                    continue
-        except OSError:
-            continue
-    return {path for path in files if str(path) in used}
-
-
-def is_settled(path: Path) -> bool:
-    """Whether a file is past the moment between creation and first use, when another program's looks abandoned."""
-    try:
-        return time.time() - path.stat().st_ctime > YOUNGEST_ABANDONED_SECONDS
-    except FileNotFoundError:
-        return False
 
 
 class MissingRequirement(pytest.Item):
@@ -185,8 +144,13 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     REPORTED.add(Path(report.nodeid.partition("::")[0]))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Fail a run in which a test file contributed nothing: fewer tests than expected are no success."""
+    """Fail a run in which a test file contributed nothing: fewer tests than expected are no success.
+
+    The file that the run writes for `colcon test-result` has one failed test more. It is why this comes before the
+    plugin that writes the file.
+    """
     config = session.config
     if hasattr(config, "workerinput") or exitstatus not in (
         pytest.ExitCode.OK,
@@ -195,7 +159,18 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         return
     silent = sorted(expected_files(config) - REPORTED)
     if silent:
-        print(f"\nno test of these files ran: {', '.join(map(str, silent))}")
+        reason = f"no test of these files ran: {', '.join(map(str, silent))}"
+        here = Path(__file__).relative_to(config.rootpath).as_posix()
+        report = pytest.TestReport(
+            nodeid=f"{here}::every_file_has_tests",
+            location=(here, 0, "every_file_has_tests"),
+            keywords={},
+            outcome="failed",
+            longrepr=reason,
+            when="call",
+        )
+        config.hook.pytest_runtest_logreport(report=report)
+        print(f"\n{reason}")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
@@ -225,12 +200,9 @@ def caplog(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.fixture(scope="session", autouse=True)
 def shared_memory() -> Iterator[None]:
     """Removes what a killed process of this run left in shared memory; other programs' files stay."""
-    before = fast_dds_files()
+    before = shared_memory_files()
     yield
-    left = fast_dds_files() - before
-    for path in left - in_use(left):
-        if is_settled(path):
-            path.unlink(missing_ok=True)
+    remove_abandoned(before)
 
 
 @pytest.fixture(autouse=True)
@@ -240,15 +212,12 @@ def untuned(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def domain_id(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+def domain_id(ros_domain: int) -> int:
     """The ROS domain of this test, for what it starts in this process and in others.
 
     Participants of the test before, which other participants may still believe alive, are in another domain.
     """
-    reservation = reserve_domain()
-    monkeypatch.setenv("ROS_DOMAIN_ID", str(reservation.domain_id))
-    yield reservation.domain_id
-    reservation.close()
+    return ros_domain
 
 
 @pytest.fixture
@@ -274,18 +243,17 @@ def other_domain_id(other_domains: Callable[[], int]) -> int:
 class RosHarness:
     """A node of the test's own, in a Context of its own, to look at a bridge from outside."""
 
-    def __init__(self, context: Context, node: Node, executor: Executor) -> None:
-        self.context = context
-        self.node = node
-        self.executor = executor
+    def __init__(self, observer: RosObserver) -> None:
+        self._observer = observer
+        self.context = observer.context
+        self.node = observer.node
+        self.executor = observer.executor
 
     def wait_for(self, condition: Callable[[], bool], *, timeout: float = 10.0, what: str = "") -> None:
         """Spins until the condition holds; fails the test, naming what was awaited, at the time-out."""
-        deadline = time.monotonic() + timeout
-        while not condition():
-            if time.monotonic() > deadline:
-                pytest.fail(f"waited {timeout:g} s for {what or condition}")
-            self.executor.spin_once(timeout_sec=0.05)
+        self._observer.wait_for(
+            condition, timeout=timeout, what=what or str(condition), advance=self._observer.spin_once
+        )
 
     def are_connected(self, publisher: Any, bridge: Any) -> bool:
         """Return whether a publisher and a bridge's subscription have discovered each other.
@@ -309,43 +277,20 @@ class RosHarness:
             name: Name of the action.
             goal: The goal.
         """
-        from rclpy.action import ActionClient
-
-        client = ActionClient(self.node, kind, name)
-        try:
-            self.wait_for(client.server_is_ready, what=name)
-            sent = client.send_goal_async(goal)
-            self.wait_for(sent.done, what="the answer to a goal")
-            assert sent.result().accepted
-            result = sent.result().get_result_async()
-            self.wait_for(result.done, what="a result")
-            return result.result()
-        finally:
-            client.destroy()
+        return self._observer.send_goal(
+            name, kind, goal, feedback=None, timeout=10.0, advance=self._observer.spin_once
+        )
 
 
 @pytest.fixture
 def ros_harness(domain_id: int) -> Iterator[RosHarness]:
     """A node with an executor in this run's domain, closed at the end of the test."""
     pytest.importorskip("rclpy", reason="rclpy is not installed: make setup, or source ROS 2")
-    import rclpy
-    from rclpy.context import Context
-    from rclpy.executors import SingleThreadedExecutor
-    from rclpy.node import Node
-    from rclpy.signals import SignalHandlerOptions
+    from usd_ros_bridge.testing.ros_observer import RosObserver
 
-    context = Context()
-    # Signals stay pytest's.
-    rclpy.init(context=context, domain_id=domain_id, signal_handler_options=SignalHandlerOptions.NO)
-    node = Node("observer", context=context, enable_rosout=False, start_parameter_services=False)
-    executor = SingleThreadedExecutor(context=context)
-    executor.add_node(node)
-    try:
-        yield RosHarness(context, node, executor)
-    finally:
-        executor.shutdown()
-        node.destroy_node()
-        context.try_shutdown()
+    observer = RosObserver(domain_id=domain_id, name="observer", spinning=False)
+    yield RosHarness(observer)
+    observer.close()
 
 
 @pytest.fixture

@@ -1,10 +1,8 @@
 """Build the wheel usd_ros_bridge_interfaces from the packages of interfaces/ with the rosidl generators.
 
 Run it with the Python of an environment that has the ROS wheels of the distribution:
-`.venv/bin/python tools/build_interfaces.py --distro kilted --wheel-dir DIR`. It does what
-rosidl_generate_interfaces() does in CMake for the parts that rclpy on Fast DDS uses (C structures, Python
-modules, the C type supports of Fast DDS and of introspection), with gcc alone: no CMake, no colcon, and no
-paths of the build machine, which the wheels' CMake files have.
+`.venv/bin/python tools/build_interfaces.py --distro kilted --wheel-dir DIR`. How is in
+usd_ros_bridge/testing/message_packages.py, which builds any message package.
 
 The wheel also makes its environment a ROS 2 prefix (venv_ros_prefix.py): it is installed where the ROS wheels are
 and nowhere else, unlike the bridge's own wheel, which a simulator's Python may get.
@@ -13,61 +11,20 @@ and nowhere else, unlike the bridge's own wheel, which a simulator's Python may 
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import re
-import shutil
 import subprocess
 import sys
-import sysconfig
-import tempfile
-from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from xml.etree import ElementTree
 
-PREFIX = Path(sys.prefix)
 ROOT = Path(__file__).resolve().parent.parent
 INTERFACES = ROOT / "interfaces"
 NAME = "usd_ros_bridge_interfaces"
-TYPE_SUPPORTS = ("rosidl_typesupport_fastrtps_c", "rosidl_typesupport_introspection_c")
-KINDS = ("action", "msg", "srv")
-RUNTIME = (
-    "ros-rosidl-default-runtime",
-    "ros-rosidl-generator-py",
-    "ros-rosidl-parser",
-    "ros-wheels-bootstrapper",
-)
-"""What the generated code imports and links, and what makes its libraries found."""
 
+# The bridge is not installed yet where its interfaces are built.
+sys.path.insert(0, str(ROOT))
 
-@dataclass(frozen=True)
-class Package:
-    """An interface package: where its definitions are and where its build goes."""
-
-    name: str
-    manifest: Path
-    depends: tuple[str, ...]
-    definitions: tuple[Path, ...]
-    build: Path
-
-    @property
-    def idl_tuples(self) -> list[str]:
-        return [f"{self.build / 'idl'}:{path.parent.name}/{path.stem}.idl" for path in self.definitions]
-
-
-@dataclass(frozen=True)
-class Staged:
-    """The content of the wheel, as folders: what goes beside modules, and what goes into the prefix."""
-
-    modules: Path
-    prefix: Path
-
-    @property
-    def index(self) -> Path:
-        return self.prefix / "share" / "ament_index" / "resource_index"
+from usd_ros_bridge.testing.message_packages import WheelInfo, build_wheel, failure_of  # noqa: E402
 
 
 def main() -> int:
@@ -75,254 +32,27 @@ def main() -> int:
     parser.add_argument("--distro", required=True, help="ROS 2 distribution whose definitions are wanted")
     parser.add_argument("--wheel-dir", type=Path, required=True, help="where the wheel goes")
     options = parser.parse_args()
-    names = sorted(path.parent.name for path in INTERFACES.glob("*/package.xml"))
-    with tempfile.TemporaryDirectory(prefix="interfaces-") as temporary:
-        unpacked = Path(temporary) / "wheel"
-        staged = Staged(unpacked, unpacked / f"{NAME}-{wheel_version()}.data" / "data")
-        packages = [read_package(name, options.distro, Path(temporary) / "build") for name in names]
-        try:
-            for package in packages:
-                generate(package)
-                build(package)
-                stage(package, staged)
-                print(f"{package.name}: {len(package.definitions)} interfaces", flush=True)
-        except subprocess.CalledProcessError as error:
-            print(f"{' '.join(map(str, error.cmd))}\n{error.stdout}{error.stderr}", file=sys.stderr)
-            return 1
-        print(pack(staged, packages, options.distro, options.wheel_dir))
-    return 0
-
-
-def read_package(name: str, distro: str, build_dir: Path) -> Package:
-    """Reads interfaces/<name>, with files of interfaces/<distro>/<name> in front where they exist."""
-    root, overlay, build = INTERFACES / name, INTERFACES / distro / name, build_dir / name
-    found = {}
-    for base in (root, overlay):
-        for kind in KINDS:
-            found.update({(kind, path.name): path for path in base.glob(f"{kind}/*.{kind}")})
-    definitions = []
-    for (kind, file_name), path in sorted(found.items()):
-        target = build / "definitions" / kind / file_name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, target)
-        definitions.append(target)
-    tree = ElementTree.parse(root / "package.xml")
-    depends = {element.text or "" for element in tree.iter("depend")}
-    # What every action and service is made of beyond its own definition.
-    depends |= {"action_msgs", "service_msgs"}
-    return Package(name, root / "package.xml", closure(depends), tuple(definitions), build)
-
-
-def closure(names: Iterable[str]) -> tuple[str, ...]:
-    """The interface packages among these and their dependencies, as the ament index has them."""
-    index = PREFIX / "share" / "ament_index" / "resource_index"
-    done: set[str] = set()
-    todo = list(names)
-    while todo:
-        name = todo.pop()
-        if name in done or not (index / "rosidl_interfaces" / name).exists():
-            continue
-        done.add(name)
-        manifest = ElementTree.parse(PREFIX / "share" / name / "package.xml")
-        todo += [element.text or "" for tag in ("depend", "build_depend") for element in manifest.iter(tag)]
-    return tuple(sorted(done))
-
-
-def generate(package: Package) -> None:
-    """Runs rosidl_adapter, then every generator on its own arguments file, as rosidl_cmake would."""
-    adapted = package.build / "adapter.json"
-    tuples = [f"{package.build / 'definitions'}:{p.parent.name}/{p.name}" for p in package.definitions]
-    adapted.write_text(json.dumps({"non_idl_tuples": tuples}))
-    run(
-        sys.executable, "-m", "rosidl_adapter", "--package-name", package.name, "--arguments-file", adapted,
-        "--output-dir", package.build / "idl", "--output-file", package.build / "idl" / "tuples",
-    )  # fmt: skip
-    run_generator(package, "rosidl_generator_type_description")
-    generators: list[tuple[str, ...]] = [
-        ("rosidl_generator_c",),
-        ("rosidl_generator_py", "--typesupport-impls", ";".join(("rosidl_typesupport_c", *TYPE_SUPPORTS))),
-        ("rosidl_typesupport_c", "--typesupports", *TYPE_SUPPORTS),
-        *((name,) for name in TYPE_SUPPORTS),
-    ]
-    in_parallel([lambda arguments=arguments: run_generator(package, *arguments) for arguments in generators])
-
-
-def run_generator(package: Package, name: str, *arguments: str) -> None:
-    output = package.build / name / package.name
-    templates = PREFIX / "share" / name / "resource"
-    share = PREFIX / "share"
-    described = package.build / "rosidl_generator_type_description" / package.name
-    content = {
-        "package_name": package.name,
-        "output_dir": str(output),
-        "template_dir": str(templates),
-        "idl_tuples": package.idl_tuples,
-        "ros_interface_dependencies": [
-            f"{dependency}:{path}"
-            for dependency in package.depends
-            for path in (share / dependency).glob("*/*.idl")
-        ],
-        "ros_interface_files": [str(path) for path in package.definitions],
-        "target_dependencies": [],
-        "include_paths": [f"{dependency}:{share / dependency}" for dependency in package.depends],
-        "type_description_tuples": [
-            f"{path.parent.name}/{path.stem}.idl:{described / path.parent.name / path.stem}.json"
-            for path in package.definitions
-        ],
-    }
-    file = package.build / f"{name}.json"
-    file.write_text(json.dumps(content))
-    output.mkdir(parents=True, exist_ok=True)
-    script = PREFIX / "lib" / name / name
-    run(sys.executable, script, "--generator-arguments-file", file, *arguments)
-    for template in templates.glob("*__visibility_control.h.in"):
-        header = output / "msg" / template.name[: -len(".in")]
-        header.parent.mkdir(exist_ok=True)
-        text = template.read_text().replace("@PROJECT_NAME_UPPER@", package.name.upper())
-        header.write_text(text.replace("@PROJECT_NAME@", package.name))
-
-
-def build(package: Package) -> None:
-    """Compiles what was generated into lib<package>__<part>.so and the Python extension modules."""
-    (package.build / "lib").mkdir()
-    parts = ("rosidl_generator_c", *TYPE_SUPPORTS, "rosidl_typesupport_c")
-    sources = {part: in_few_files(sorted((package.build / part).rglob("*.c*"))) for part in parts}
-    python = package.build / "rosidl_generator_py" / package.name
-    extensions = {path.name.split(".")[2]: path for path in sorted(python.glob("_*_s.ep.*.c"))}
-    sources["rosidl_generator_py"] = sorted(python.glob("*/_*_s.c"))
-    every = [path for files in sources.values() for path in files] + list(extensions.values())
-    # The C++ files take longest: started first, they do not end last.
-    every.sort(key=lambda path: path.suffix != ".cpp")
-    in_parallel([lambda path=path: compile_one(package, path) for path in every])
-
-    def link_part(part: str, *siblings: str) -> None:
-        names = [f"{dependency}__{part}" for dependency in package.depends]
-        link(package, package.build / "lib" / f"lib{package.name}__{part}.so", sources[part], siblings, names)
-
-    link_part("rosidl_generator_c")
-    in_parallel([lambda name=name: link_part(name, "rosidl_generator_c") for name in TYPE_SUPPORTS])
-    link_part("rosidl_typesupport_c", "rosidl_generator_c")
-    link_part("rosidl_generator_py", "rosidl_generator_c", "rosidl_typesupport_c")
-    for part, source in extensions.items():
-        siblings = {"rosidl_generator_py", "rosidl_typesupport_c", part}
-        link(package, python / f"{package.name}_s__{part}.so", [source], sorted(siblings), [])
-
-
-def in_few_files(sources: list[Path]) -> list[Path]:
-    """Replaces C++ files by a few that include them: most of the time they take goes into the headers they share."""
-    rest = [path for path in sources if path.suffix != ".cpp"]
-    parts = [path for path in sources if path.suffix == ".cpp"]
-    count = min(len(parts), os.cpu_count() or 1)
-    for number in range(count):
-        bundle = parts[0].parent / f"bundle_{number}.cpp"
-        bundle.write_text("".join(f'#include "{path}"\n' for path in parts[number::count]))
-        rest.append(bundle)
-    return rest
-
-
-def compile_one(package: Package, source: Path) -> None:
-    import numpy as np
-
-    headers = [package.build / part for part in ("rosidl_generator_c", *TYPE_SUPPORTS)]
-    headers += [path for path in (PREFIX / "include").iterdir() if not path.name.startswith("python")]
-    headers += [PREFIX / "include", Path(sysconfig.get_paths()["include"]), Path(np.get_include())]
-    compiler = ["g++", "-std=c++17"] if source.suffix == ".cpp" else ["gcc", "-std=gnu11"]
-    run(
-        *compiler, "-O2", "-fPIC", "-DNDEBUG", f"-DROSIDL_GENERATOR_C_BUILDING_DLL_{package.name}", "-c",
-        "-o", object_of(source), source, *(f"-I{path}" for path in headers),
-    )  # fmt: skip
-
-
-def link(
-    package: Package, target: Path, sources: list[Path], siblings: Iterable[str], libraries: list[str]
-) -> None:
-    runtime = ["rosidl_runtime_c", "rosidl_typesupport_c", "rcutils"]
-    if any(source.suffix == ".cpp" for source in sources):
-        runtime += ["fastcdr", "rosidl_typesupport_fastrtps_c", "rosidl_typesupport_fastrtps_cpp"]
-    runtime.append("rosidl_typesupport_introspection_c")
-    names = [f"{package.name}__{part}" for part in siblings] + libraries + runtime
-    run(
-        "g++", "-shared", "-o", target, *map(object_of, sources), f"-L{package.build / 'lib'}", f"-L{PREFIX / 'lib'}",
-        "-s", "-Wl,--as-needed", "-Wl,--allow-shlib-undefined", "-Wl,-rpath,$ORIGIN:$ORIGIN/../../..",
-        *(f"-l{name}" for name in names),
-    )  # fmt: skip
-
-
-def object_of(source: Path) -> Path:
-    return source.with_suffix(source.suffix + ".o")
-
-
-def stage(package: Package, staged: Staged) -> None:
-    """Puts a package's files where the wheel has them."""
-    share = staged.prefix / "share" / package.name
-    for path in package.definitions:
-        described = package.build / "rosidl_generator_type_description" / package.name / path.parent.name
-        idl = package.build / "idl" / path.parent.name
-        for file in (path, idl / f"{path.stem}.idl", described / f"{path.stem}.json"):
-            copy(file, share / path.parent.name / file.name)
-    copy(package.manifest, share / "package.xml")
-    for part in ("rosidl_generator_c", *TYPE_SUPPORTS):
-        root = package.build / part
-        for file in root.rglob("*.h"):
-            copy(file, staged.prefix / "include" / package.name / file.relative_to(root))
-    root = package.build / "rosidl_generator_py"
-    for file in (*root.rglob("*.py"), *root.rglob("*.so")):
-        copy(file, staged.modules / file.relative_to(root))
-    (staged.modules / package.name / "__init__.py").touch()
-    for file in (package.build / "lib").iterdir():
-        copy(file, staged.prefix / "lib" / file.name)
-    lines = sorted(
-        f"{p.parent.name}/{name}" for p in package.definitions for name in (p.name, f"{p.stem}.idl")
+    folders = sorted(path.parent for path in INTERFACES.glob("*/package.xml"))
+    names = [folder.name for folder in folders]
+    info = WheelInfo(
+        name=NAME,
+        version=wheel_version(),
+        summary=f"{', '.join(names)} for ROS 2 {options.distro.capitalize()}",
+        license="Apache-2.0",
+        license_file=ROOT / "LICENSE",
+        modules={
+            "_usd_ros_bridge_prefix.py": (ROOT / "tools" / "venv_ros_prefix.py").read_text(),
+            # Named to sort behind the ROS wheels' own .pth file, whose work it completes.
+            "usd_ros_bridge_prefix.pth": "import _usd_ros_bridge_prefix\n",
+        },
     )
-    for kind, text in (("packages", ""), ("rosidl_interfaces", "\n".join(lines))):
-        (staged.index / kind).mkdir(parents=True, exist_ok=True)
-        (staged.index / kind / package.name).write_text(text)
-
-
-def pack(staged: Staged, packages: list[Package], distro: str, wheel_dir: Path) -> Path:
-    """Completes the content with the metadata and writes the wheel. Returns its path."""
-    from wheel.wheelfile import WheelFile
-
-    copy(ROOT / "tools" / "venv_ros_prefix.py", staged.modules / "_usd_ros_bridge_prefix.py")
-    # Named to sort behind the ROS wheels' own .pth file, whose work it completes.
-    (staged.modules / "usd_ros_bridge_prefix.pth").write_text("import _usd_ros_bridge_prefix\n")
-    python = f"cp{sys.version_info.major}{sys.version_info.minor}"
-    tag = f"{python}-{python}-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
-    information = staged.modules / f"{NAME}-{wheel_version()}.dist-info"
-    copy(ROOT / "LICENSE", information / "licenses" / "LICENSE")
-    (information / "METADATA").write_text(metadata(packages, distro))
-    (information / "WHEEL").write_text(
-        f"Wheel-Version: 1.0\nGenerator: build_interfaces\nRoot-Is-Purelib: false\nTag: {tag}\n"
-    )
-    wheel_dir.mkdir(parents=True, exist_ok=True)
-    wheel = wheel_dir / f"{NAME}-{wheel_version()}-{tag}.whl"
-    # Complete or absent, also after an interruption.
-    temporary = wheel_dir / f".{os.getpid()}" / wheel.name
-    temporary.parent.mkdir()
+    overlays = [INTERFACES / options.distro / name for name in names]
     try:
-        with WheelFile(temporary, "w") as file:
-            file.write_files(staged.modules)
-        temporary.replace(wheel)
-    finally:
-        shutil.rmtree(temporary.parent, ignore_errors=True)
-    return wheel
-
-
-def metadata(packages: list[Package], distro: str) -> str:
-    names = {f"ros-{name.replace('_', '-')}" for package in packages for name in package.depends}
-    lines = [
-        "Metadata-Version: 2.1",
-        f"Name: {NAME}",
-        f"Version: {wheel_version()}",
-        f"Summary: {', '.join(package.name for package in packages)} for ROS 2 {distro.capitalize()}",
-        "License: Apache-2.0",
-        "License-File: LICENSE",
-        f"Requires-Python: =={sys.version_info.major}.{sys.version_info.minor}.*",
-        "Requires-Dist: numpy",
-        # As the ROS wheels ask for one another: what is compiled fits the releases of one distribution.
-        *(f"Requires-Dist: {name}~={version(name)}" for name in sorted({*names, *RUNTIME})),
-    ]
-    return "\n".join(lines) + "\n"
+        print(build_wheel(folders, info, options.wheel_dir, overlays=overlays))
+    except subprocess.CalledProcessError as error:
+        print(failure_of(error), file=sys.stderr)
+        return 1
+    return 0
 
 
 def wheel_version() -> str:
@@ -334,27 +64,6 @@ def wheel_version() -> str:
     text = (ROOT / "usd_ros_bridge" / "__init__.py").read_text()
     bridge = re.findall(r'^__version__ = "(.*)"$', text, re.MULTILINE)[0]
     return f"{version('ros-rclpy').split('.')[0]}.{bridge}"
-
-
-def copy(source: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source, target)
-
-
-def in_parallel(jobs: list[Callable[[], None]]) -> None:
-    """Runs jobs on every core; the first failure cancels what has not started and is raised."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        futures: list[Future[None]] = [pool.submit(job) for job in jobs]
-        try:
-            for future in futures:
-                future.result()
-        except BaseException:
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
-
-
-def run(*command: str | Path) -> None:
-    subprocess.run([str(part) for part in command], check=True, capture_output=True, text=True)
 
 
 if __name__ == "__main__":

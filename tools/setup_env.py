@@ -36,6 +36,7 @@ from wheel_cache import WheelCache, default_directory
 ROOT = Path(__file__).resolve().parent.parent
 REQUIREMENTS = ROOT / "tools" / "requirements"
 BUILDER = ROOT / "tools" / "build_interfaces.py"
+GENERATORS = ROOT / "usd_ros_bridge" / "testing" / "message_packages.py"
 DEFINITIONS = (".action", ".msg", ".srv", ".xml")
 PREFIX_MODULE = ROOT / "tools" / "venv_ros_prefix.py"
 DISTROS = tuple(sorted(path.stem for path in REQUIREMENTS.glob("*.txt") if path.stem not in ("run", "test")))
@@ -123,7 +124,7 @@ class Setup:
             ("packages", self.packages_title(), run_key, self.install_packages),
         ]
         if not self.sourced:
-            files = [*definitions, BUILDER, PREFIX_MODULE, REQUIREMENTS / f"{self.distro}.txt"]
+            files = [*definitions, BUILDER, GENERATORS, PREFIX_MODULE, REQUIREMENTS / f"{self.distro}.txt"]
             parts = [f"{path.relative_to(ROOT)}\n{path.read_text()}" for path in files]
             # Without the place of this clone and of its Python: other clones have the same wheel.
             numpy = re.findall(r"^numpy.*$", (REQUIREMENTS / "run.txt").read_text(), re.MULTILINE)

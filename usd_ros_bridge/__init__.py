@@ -22,9 +22,13 @@ if TYPE_CHECKING:
     from usd_ros_bridge.backends.base import EntityBackend as EntityBackend
     from usd_ros_bridge.backends.base import EntityState as EntityState
     from usd_ros_bridge.backends.base import Goal as Goal
+    from usd_ros_bridge.backends.base import RayHits as RayHits
     from usd_ros_bridge.backends.base import SensorBackend as SensorBackend
     from usd_ros_bridge.backends.base import ServiceBackend as ServiceBackend
     from usd_ros_bridge.backends.base import StateTransferBackend as StateTransferBackend
+    from usd_ros_bridge.backends.mujoco import MujocoBackend as MujocoBackend
+    from usd_ros_bridge.backends.mujoco import build_spec as build_spec
+    from usd_ros_bridge.backends.mujoco import compile_model as compile_model
     from usd_ros_bridge.errors import AssetError as AssetError
     from usd_ros_bridge.errors import BackendError as BackendError
     from usd_ros_bridge.errors import BridgeError as BridgeError
@@ -35,33 +39,54 @@ if TYPE_CHECKING:
     from usd_ros_bridge.errors import OptionError as OptionError
     from usd_ros_bridge.errors import StrictError as StrictError
     from usd_ros_bridge.errors import VariantError as VariantError
+    from usd_ros_bridge.export.mesh_files import MeshCache as MeshCache
+    from usd_ros_bridge.export.urdf import robot_urdf as robot_urdf
     from usd_ros_bridge.model.actuation import Unmoved as Unmoved
     from usd_ros_bridge.model.change import ChangeReport as ChangeReport
     from usd_ros_bridge.model.diagnostics import Diagnostic as Diagnostic
     from usd_ros_bridge.model.exporters import ExportContext as ExportContext
     from usd_ros_bridge.model.exporters import Exporter as Exporter
     from usd_ros_bridge.model.exporters import ExportOption as ExportOption
+    from usd_ros_bridge.model.message_types import CodecPlugin as CodecPlugin
+    from usd_ros_bridge.model.message_types import MessageType as MessageType
+    from usd_ros_bridge.model.physics import PhysicsScene as PhysicsScene
     from usd_ros_bridge.model.plan import BridgePlan as BridgePlan
+    from usd_ros_bridge.model.sensor_schemas import SensorAttribute as SensorAttribute
+    from usd_ros_bridge.model.sensor_schemas import SensorModel as SensorModel
+    from usd_ros_bridge.model.state import ArraySample as ArraySample
     from usd_ros_bridge.model.state import Commands as Commands
+    from usd_ros_bridge.model.state import JointStateSample as JointStateSample
     from usd_ros_bridge.model.state import Layout as Layout
+    from usd_ros_bridge.model.state import PoseSample as PoseSample
     from usd_ros_bridge.model.state import SensorSample as SensorSample
     from usd_ros_bridge.model.state import State as State
+    from usd_ros_bridge.model.state import TwistSample as TwistSample
     from usd_ros_bridge.options import BridgeOptions as BridgeOptions
     from usd_ros_bridge.options import PlanOptions as PlanOptions
     from usd_ros_bridge.options import ReadOptions as ReadOptions
     from usd_ros_bridge.options import VariantSelection as VariantSelection
+    from usd_ros_bridge.planning.diff import difference as difference
     from usd_ros_bridge.process_settings import tune_process as tune_process
     from usd_ros_bridge.ros.bridge import Bridge as Bridge
     from usd_ros_bridge.ros.bridge_status import BridgeStatus as BridgeStatus
     from usd_ros_bridge.ros.bridge_status import InterfaceStatus as InterfaceStatus
     from usd_ros_bridge.ros.bridge_status import TimeStatus as TimeStatus
+    from usd_ros_bridge.ros.codecs.control_msgs import ActionCodec as ActionCodec
+    from usd_ros_bridge.ros.codecs.encoding import Encoding as Encoding
+    from usd_ros_bridge.ros.codecs.encoding import MessageCodec as MessageCodec
+    from usd_ros_bridge.ros.codecs.encoding import NoSourceError as NoSourceError
     from usd_ros_bridge.ros.endpoints.action_client import ActionResult as ActionResult
     from usd_ros_bridge.ros.endpoints.calls import Call as Call
     from usd_ros_bridge.ros.endpoints.handlers import Binding as Binding
     from usd_ros_bridge.ros.endpoints.handlers import BridgeClock as BridgeClock
     from usd_ros_bridge.ros.endpoints.handlers import HandlerRegistry as HandlerRegistry
+    from usd_ros_bridge.ros.recording.offline_bridge import OfflineBridge as OfflineBridge
     from usd_ros_bridge.ros.transport import use_large_message_transport as use_large_message_transport
+    from usd_ros_bridge.runtime.command_sinks import SinkContext as SinkContext
+    from usd_ros_bridge.runtime.command_sinks import SinkRefusal as SinkRefusal
     from usd_ros_bridge.runtime.controller_manager import ControllerStatus as ControllerStatus
+    from usd_ros_bridge.runtime.sensor_context import SensorContext as SensorContext
+    from usd_ros_bridge.runtime.sensor_context import SensorSetup as SensorSetup
     from usd_ros_bridge.runtime.sim_time import TimeControl as TimeControl
     from usd_ros_bridge.runtime.tick_access import JointCommandWriter as JointCommandWriter
     from usd_ros_bridge.runtime.tick_access import TickState as TickState
@@ -72,25 +97,36 @@ _NAMES = {
     "api": "add_physics load_plan",
     "backends.array": "ArrayBackend rows_of",
     "backends.base": "ActionBackend Backend BackendContext BackendInput Capabilities EntityBackend EntityState "
-    "Goal SensorBackend ServiceBackend StateTransferBackend",
+    "Goal RayHits SensorBackend ServiceBackend StateTransferBackend",
+    "backends.mujoco": "MujocoBackend build_spec compile_model",
     "errors": "AssetError BackendError BridgeError CallTimeoutError ChangeRefusedError GoalAbortedError "
     "HandlerTimeoutError OptionError StrictError VariantError",
-    "export.exporters": "ExportContext ExportOption Exporter",
+    "export.mesh_files": "MeshCache",
+    "export.urdf": "robot_urdf",
     "model.actuation": "Unmoved",
     "model.change": "ChangeReport",
     "model.diagnostics": "Diagnostic",
+    "model.message_types": "CodecPlugin MessageType",
+    "model.physics": "PhysicsScene",
     "model.exporters": "ExportContext ExportOption Exporter",
     "model.plan": "BridgePlan",
-    "model.state": "Commands Layout SensorSample State",
+    "model.sensor_schemas": "SensorAttribute SensorModel",
+    "model.state": "ArraySample Commands JointStateSample Layout PoseSample SensorSample State TwistSample",
     "options": "BridgeOptions PlanOptions ReadOptions VariantSelection",
+    "planning.diff": "difference",
     "ros.bridge": "Bridge",
     "ros.endpoints.action_client": "ActionResult",
     "ros.endpoints.calls": "Call",
     "ros.endpoints.handlers": "Binding BridgeClock HandlerRegistry",
+    "ros.codecs.control_msgs": "ActionCodec",
+    "ros.codecs.encoding": "Encoding MessageCodec NoSourceError",
     "ros.bridge_status": "BridgeStatus InterfaceStatus TimeStatus",
+    "ros.recording.offline_bridge": "OfflineBridge",
     "ros.transport": "use_large_message_transport",
+    "runtime.command_sinks": "SinkContext SinkRefusal",
     "runtime.controller_manager": "ControllerStatus",
     "process_settings": "tune_process",
+    "runtime.sensor_context": "SensorContext SensorSetup",
     "runtime.sim_time": "TimeControl",
     "runtime.tick_access": "JointCommandWriter TickState",
 }

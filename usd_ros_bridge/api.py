@@ -7,14 +7,15 @@ plan comes from a planner process may need neither.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
+from usd_ros_bridge.errors import OptionError
 from usd_ros_bridge.model.message_types import TypeCatalog
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.stage import Pause, StageRecords
-from usd_ros_bridge.options import PlanOptions, ReadOptions, VariantSelection
+from usd_ros_bridge.options import PlanOptions, ReadOptions, VariantSelection, variant_selections
 from usd_ros_bridge.process_settings import gc_paused
 from usd_ros_bridge.start_phases import OPENING, PLANNING, Progress
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 def load_plan(
     asset: str | os.PathLike[str] | Usd.Stage,
     *,
+    variants: Mapping[str, str] | Iterable[VariantSelection | str] | None = None,
     read_options: ReadOptions | None = None,
     plan_options: PlanOptions | None = None,
     catalog: TypeCatalog | None = None,
@@ -38,6 +40,8 @@ def load_plan(
     Args:
         asset: Path of a USD file, or a stage that the caller has open. A caller's stage is only read: no payload is
             loaded, no variant selected, no session edit made, whatever `read_options` says.
+        variants: Choices by `/Prim/Path:set`, or selections. They override those that are authored and those of
+            `read_options`. None: none.
         read_options: How a file is opened. None: everything loaded, variants as authored.
         plan_options: How the plan is made. None: the defaults.
         catalog: Which interface types exist. None: type names are checked for their form only, and a type that is
@@ -51,20 +55,27 @@ def load_plan(
     Raises:
         AssetError: The file is missing or cannot be opened.
         VariantError: A variant was asked for that the asset does not have.
-        OptionError: A package directory does not exist, or an entry of `plan_options.contexts` is no context and
-            above none.
+        OptionError: A variant has another form, or is given for a caller's stage; a package directory does not exist;
+            or an entry of `plan_options.contexts` is no context and above none.
     """
     from usd_ros_bridge.usd import open_stage
 
     options, opening = plan_options or PlanOptions(), read_options or ReadOptions()
     owned = isinstance(asset, (str, os.PathLike))
+    if variants is not None:
+        if not owned:
+            raise OptionError("variants: a caller's stage is only read: select its variants before load_plan")
+        chosen = variant_selections(variants)
+        targets = {(each.prim_path, each.variant_set) for each in chosen}
+        others = (each for each in opening.variants if (each.prim_path, each.variant_set) not in targets)
+        opening = replace(opening, variants=(*others, *chosen))
     begin = progress or (lambda _: None)
     begin(OPENING)
     if isinstance(asset, (str, os.PathLike)):
-        name, variants = os.fspath(asset), opening.variants
+        name, selected = os.fspath(asset), opening.variants
         stage = open_stage(name, opening)
     else:
-        name, variants = asset.GetRootLayer().identifier, ()
+        name, selected = asset.GetRootLayer().identifier, ()
         stage = asset
     begin(PLANNING)
     empty = BridgePlan(
@@ -72,7 +83,7 @@ def load_plan(
         stage=stage,
         stage_owned=owned,
         catalog=catalog,
-        variants=variants,
+        variants=selected,
         default_prim=_default_prim(stage),
         max_prims=opening.max_prims,
     )

@@ -98,6 +98,25 @@ def parse_variants(texts: Iterable[str]) -> tuple[VariantSelection, ...]:
     return tuple(selections)
 
 
+def variant_selections(
+    given: Mapping[str, str] | Iterable[VariantSelection | str],
+) -> tuple[VariantSelection, ...]:
+    """Return selections from what a program gives.
+
+    Args:
+        given: Choices by `/Prim/Path:set`; or selections, or their texts (`/Prim/Path:set=choice`).
+
+    Raises:
+        OptionError: A key or a text has another form.
+    """
+    if isinstance(given, Mapping):
+        return parse_variants(f"{target}={choice}" for target, choice in given.items())
+    selections: list[VariantSelection] = []
+    for each in (given,) if isinstance(given, str) else given:
+        selections += (each,) if isinstance(each, VariantSelection) else parse_variants((each,))
+    return tuple(selections)
+
+
 def parse_contexts(texts: Iterable[str]) -> tuple[str, ...]:
     """Return prim paths from texts that each hold one or, separated by commas, several.
 
@@ -544,6 +563,9 @@ class BridgeOptions:
         metavar="URIS",
         launch=True,
         parse=_mesh_uris_text,
+    )
+    publish_plan: bool = _parameter(
+        True, "Publish the summary of the plan on ~/plan once everything is ready.", launch=True
     )
     publish_diagnostics: bool = _parameter(True, "Publish /diagnostics.", launch=True)
     diagnostics_rate: float = _parameter(

@@ -69,6 +69,8 @@ class Registry(Mapping[str, T], Generic[T]):
         check: Callable[[object], str],
         spell: Callable[[str], str] = str,
         known: Callable[[str], bool] | None = None,
+        defaults: Mapping[str, T] | None = None,
+        convert: Callable[[PluginEntry, Any], T | None] | None = None,
     ) -> None:
         """Store the built-in entries.
 
@@ -78,7 +80,11 @@ class Registry(Mapping[str, T], Generic[T]):
             builtin: Built-in entries; a text is `module:attribute` and is imported on first use.
             check: Return what is wrong with a loaded plug-in, "" if nothing is.
             spell: Return the name that is asked for, of an entry point's name: some names may not stand in metadata.
+                "" if the entry point is for another registry of the group.
             known: Whether a built-in entry of a name exists elsewhere. None: those of `builtin` only.
+            defaults: Built-in entries that plug-ins may replace.
+            convert: Return the entry that a checked plug-in stands for, None if it has none for this registry; it may
+                raise. None: the plug-in is the entry.
         """
         self.group = group
         self.noun = noun
@@ -86,9 +92,13 @@ class Registry(Mapping[str, T], Generic[T]):
         self._check = check
         self._spell = spell
         self._known = known or builtin.__contains__
-        self._loaded: dict[tuple[str, str], T] = {}
+        self._defaults: Mapping[str, T] = defaults or {}
+        self._convert = convert
+        self._loaded: dict[tuple[str, str], T | None] = {}
         self._faults: dict[tuple[str, str], str] = {}
         self._lock = threading.RLock()
+        # What was installed when it was last asked for: planning asks for the type of every topic.
+        self._seen: tuple[tuple[PluginEntry, ...] | None, Mapping[str, tuple[PluginEntry, ...]]] = (None, {})
 
     def __getitem__(self, name: str) -> T:
         found: T | None = self.get(name)
@@ -101,6 +111,9 @@ class Registry(Mapping[str, T], Generic[T]):
         found = self._builtin.get(name)
         if found is not None and not isinstance(found, str):
             return found
+        default = self._defaults.get(name, default)
+        if not (name in self._builtin or name in self._foreign()):
+            return default
         entry = self.entry(name)
         if entry is None:
             return default
@@ -108,7 +121,8 @@ class Registry(Mapping[str, T], Generic[T]):
             key = (name, entry.value)
             if key not in self._loaded and key not in self._faults:
                 self._load(entry)
-            return self._loaded.get(key, default)
+            found = self._loaded.get(key)
+            return default if found is None else found
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self.get(name) is not None
@@ -121,20 +135,33 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all entries, built-in ones first, then sorted. Imports nothing."""
-        foreign = sorted(set(self._foreign()) - set(self._builtin))
-        return (*self._builtin, *foreign)
+        own = (*self._builtin, *self._defaults)
+        return (*own, *sorted(set(self._foreign()) - set(own)))
+
+    def loaded(self) -> dict[str, T]:
+        """Return the entries that are in memory, by name: built-in values, and what was asked for. Imports nothing."""
+        with self._lock:
+            loaded = dict(self._loaded)
+        values = {name: each for name, each in self._builtin.items() if not isinstance(each, str)}
+        return {**values, **{name: each for (name, _), each in loaded.items() if each is not None}}
 
     def entry(self, name: str) -> PluginEntry | None:
         """Return the entry that a name stands for, None if there is none. Imports nothing."""
         if name in self._builtin:
             return self._own(name)
         found = self._foreign().get(name)
-        return found[0] if found and not self._known(name) else None
+        if found and not self._known(name):
+            return found[0]
+        return self._own(name) if name in self._defaults else None
 
     def entries(self) -> tuple[PluginEntry, ...]:
         """Return all entries, those without precedence included. Imports nothing."""
         foreign = self._foreign()
-        found = [self._own(name) for name in self._builtin]
+        found = [
+            self._own(name)
+            for name in (*self._builtin, *self._defaults)
+            if name in self._builtin or name not in foreign
+        ]
         for name in sorted(foreign):
             first, *others = foreign[name]
             winner = _OWN if self._known(name) else first.origin
@@ -144,10 +171,17 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def fault(self, name: str) -> str:
         """Return in one line why an entry cannot be used, "" if it can or if there is none. Imports the plug-in."""
-        entry = self.entry(name)
-        if entry is None or self.get(name) is not None:
+        if not (isinstance(self._builtin.get(name), str) or name in self._foreign()):
             return ""
-        return self._faults.get((name, entry.value), "")
+        self.get(name)
+        entry = self.entry(name)
+        return self._faults.get((name, entry.value), "") if entry else ""
+
+    def failure(self, name: str, error: BaseException) -> str:
+        """Return in one line what an entry raised where it is used."""
+        entry = self.entry(name)
+        origin = f" of {_from(entry)}" if entry is not None else ""
+        return f"{self.noun} {quoted(name)}{origin} failed: {type(error).__name__}: {error_text(error)}"
 
     def is_foreign(self, name: str) -> bool:
         """Return whether another distribution brings the entry of a name. Imports nothing."""
@@ -155,7 +189,7 @@ class Registry(Mapping[str, T], Generic[T]):
         return entry is not None and not entry.builtin
 
     def _own(self, name: str) -> PluginEntry:
-        value = self._builtin[name]
+        value = self._builtin.get(name)
         return PluginEntry(
             group=self.group,
             name=name,
@@ -164,27 +198,37 @@ class Registry(Mapping[str, T], Generic[T]):
         )
 
     def _foreign(self) -> Mapping[str, tuple[PluginEntry, ...]]:
+        installed = installed_entries(self.group)
+        if installed is self._seen[0]:
+            return self._seen[1]
         found: dict[str, list[PluginEntry]] = {}
-        for each in installed_entries(self.group):
-            found.setdefault(self._spell(each.name), []).append(each)
-        return {
+        for each in installed:
+            if name := self._spell(each.name):
+                found.setdefault(name, []).append(each)
+        named = {
             name: tuple(_named(each, name) for each in sorted(entries, key=lambda entry: entry.origin))
             for name, entries in found.items()
         }
+        self._seen = installed, named
+        return named
 
     def _load(self, entry: PluginEntry) -> None:
         key = (entry.name, entry.value)
         try:
             loaded = load_entry(entry)
             wrong = self._check(loaded)
+            if not wrong and self._convert is not None:
+                loaded = self._convert(entry, loaded)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - it disables that plug-in alone
             wrong = error_text(error) or type(error).__name__
             if not isinstance(error, BridgeError):
                 wrong = f"{type(error).__name__}: {wrong}"
         if wrong:
-            self._faults[key] = f"{self.noun} {quoted(entry.name)} of {_from(entry)} is disabled: {wrong}"
+            disabled = f"{quoted(entry.name)} of {_from(entry)} is disabled"
+            what = f"{entry.name} cannot be loaded" if entry.builtin else disabled
+            self._faults[key] = f"{self.noun} {what}: {wrong}"
         else:
-            self._loaded[key] = cast("T", loaded)
+            self._loaded[key] = cast("T | None", loaded)
 
 
 def load_entry(entry: PluginEntry) -> object:
@@ -195,25 +239,36 @@ def load_entry(entry: PluginEntry) -> object:
             attribute.
         Exception: Whatever the import raises.
     """
-    module_name, _, attribute = entry.value.partition(":")
+    module_name = entry.value.partition(":")[0]
     try:
         module = import_module(module_name)
+        _check_version(module, module_name)
+        # Within the try: a module may import what an attribute needs when it is asked for it.
+        found = _find_attribute(module, entry.value)
     except ImportError as error:
         missing = f"no module {error.name}" if error.name else error_text(error)
         requirement = find_requirement(error)
         raise BridgeError(f"{missing}: {requirement.remedy}" if requirement else missing) from error
+    if not entry.builtin:
+        _loaded_modules.add(module_name.partition(".")[0])
+    return found
+
+
+def _check_version(module: object, name: str) -> None:
     version = getattr(module, PROTOCOL_ATTRIBUTE, 1)
     if version != PROTOCOL_VERSION:
         raise BridgeError(
-            f"{module_name} is for version {version} of the plug-in protocols, and this bridge has {PROTOCOL_VERSION}"
+            f"{name} is for version {version} of the plug-in protocols, and this bridge has {PROTOCOL_VERSION}"
         )
-    found: object = module
+
+
+def _find_attribute(module: object, value: str) -> object:
+    found = module
+    attribute = value.partition(":")[2]
     for name in attribute.split(".") if attribute else ():
         found = getattr(found, name, None)
         if found is None:
-            raise BridgeError(f"{entry.value} does not exist")
-    if not entry.builtin:
-        _loaded_modules.add(module_name.partition(".")[0])
+            raise BridgeError(f"{value} does not exist")
     return found
 
 

@@ -5,6 +5,7 @@ In a host's process nothing is changed unless the host asks.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import signal
@@ -68,6 +69,27 @@ def fail(error: BridgeError | str) -> int:
 
     print(f"usd_ros_bridge: {escaped(' '.join(str(error).split()))}", file=sys.stderr)
     return EXIT_STRICT if isinstance(error, StrictError) else EXIT_USAGE
+
+
+def close_at_exit(close: Callable[[], object]) -> Callable[[], None]:
+    """Close something when the interpreter exits, unless it was closed before.
+
+    A thread that waits in the middleware while the interpreter ends would abort the process.
+
+    Args:
+        close: Called at the exit, before modules that were imported earlier end. Not in forked processes.
+
+    Returns:
+        What withdraws it. Idempotent.
+    """
+    process_id = os.getpid()
+
+    def run() -> None:
+        if os.getpid() == process_id:
+            close()
+
+    atexit.register(run)
+    return lambda: atexit.unregister(run)
 
 
 @contextmanager

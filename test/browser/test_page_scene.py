@@ -58,30 +58,32 @@ def test_the_picture_follows_the_joints_and_stays_while_nothing_moves(
     publisher = ros_harness.node.create_publisher(JointState, "/arm/joint_states", 1)
     ros_harness.wait_for(lambda: publisher.get_subscription_count() > 0, timeout=30.0, what="the bridge")
     shown.wait_for_picture(lambda picture: (picture.max(axis=-1) < 60).sum() > 200, "the arm's dark base")
+    # Until it has discovered this publisher, the page itself publishes joint states. From now on it does not.
+    shown.text("Another node publishes /arm/joint_states")
+    rest = shown.picture_at_rest()
+    names = joint_names()
 
     def turn(angle: float) -> None:
-        names = joint_names()
         message = JointState(name=names, position=[angle] * len(names))
         message.header.stamp = ros_harness.node.get_clock().now().to_msg()
         publisher.publish(message)
 
-    rest = shown.picture_at_rest()
+    def picture_at(angle: float, condition: Callable[[np.ndarray], bool], what: str) -> np.ndarray:
+        """Return a picture at rest that meets a condition. Pictures on the way to the pose may meet it, too."""
 
-    def wait_at(angle: float, condition: Callable[[np.ndarray], bool], what: str) -> None:
         def holds(picture: np.ndarray) -> bool:
-            # Again and again, as a robot does: the page itself publishes until it has discovered this publisher.
+            # Again and again, as a robot does.
             turn(angle)
             return condition(picture)
 
         shown.wait_for_picture(holds, what)
+        still = shown.picture_at_rest()
+        assert condition(still), what
+        return still
 
-    wait_at(0.1, lambda picture: differing(rest, picture) >= 50, "the first pose")
-    wait_at(0.9, lambda picture: differing(rest, picture) > 500, "another pose")
-    # By now the page has discovered this publisher, and leaves the joints to it.
-    turned = shown.picture_at_rest()
-    wait_at(0.1, lambda picture: differing(turned, picture) > 500, "the first pose again")
-    shown.picture_at_rest()
-    wait_at(0.9, lambda picture: differing(turned, picture) < 50, "the pose before")
+    turned = picture_at(0.9, lambda picture: differing(rest, picture) > 500, "another pose")
+    picture_at(0.1, lambda picture: differing(turned, picture) > 500, "the first pose")
+    picture_at(0.9, lambda picture: differing(turned, picture) < 50, "the pose before")
 
 
 def joint_names() -> list[str]:

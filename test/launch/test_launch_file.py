@@ -49,6 +49,7 @@ ARGUMENTS = {
     "publish_description",
     "mesh_directory",
     "mesh_uris",
+    "publish_plan",
     "publish_diagnostics",
     "controller_rate",
     "record",

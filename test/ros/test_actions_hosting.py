@@ -24,11 +24,11 @@ from control_msgs.action import FollowJointTrajectory, GripperCommand
 from rclpy.action import ActionServer, GoalResponse
 from rclpy.action.server import ServerGoalHandle
 
-from ros_messages import fill
 from ros_plans import plan
 from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.ros.bridge import Bridge
 from usd_ros_bridge.ros.endpoints import goal_server
+from usd_ros_bridge.testing.random_messages import fill
 
 
 class Stepper:

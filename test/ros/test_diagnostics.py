@@ -298,6 +298,34 @@ def test_a_late_joiner_gets_the_summary_with_the_reasons_of_what_is_not_there(st
     assert len(texts) == 1
 
 
+def test_whoever_gets_the_summary_finds_everything_else(start, ros_harness):
+    probe = ServicePlan(path="/arm/probe", role="server", name="/arm/probe", type="std_srvs/srv/Trigger")
+    running = start(replace(plan(JOINT_STATES), services=(probe,)))
+    found = set()
+
+    def look(_):
+        node = running.bridge.node
+        found.update(name for name, _ in node.get_service_names_and_types_by_node(node.get_name(), "/"))
+
+    ros_harness.node.create_subscription(String, f"/{NODE}/plan", look, LATCHED)
+    ros_harness.wait_for(lambda: bool(found), what="the summary")
+    assert found >= {"/arm/probe", f"/{NODE}/set_parameters"}
+
+
+def test_the_summary_waits_until_the_bridge_is_open(ros_harness):
+    with Bridge(plan(JOINT_STATES), options=BridgeOptions(threaded=False)) as bridge:
+        texts = listen_to_plan(ros_harness)
+        assert not bridge.parts.summary.is_published
+        ros_harness.wait_for(lambda: bridge.poll() or bool(texts), what="the summary")
+    assert len(texts) == 1
+
+
+def test_a_bridge_that_is_told_to_publishes_no_summary(start, ros_harness):
+    running = start(plan(JOINT_STATES), publish_plan=False)
+    ros_harness.wait_for(lambda: running.bridge.status().ticks > 3, what="ticks")
+    assert running.bridge.node.get_publishers_info_by_topic(f"/{NODE}/plan") == []
+
+
 def test_another_plan_is_another_summary_and_the_same_one_is_not_sent_again(start, ros_harness):
     running = start(plan(JOINT_STATES))
     texts = listen_to_plan(ros_harness)

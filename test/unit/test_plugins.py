@@ -148,3 +148,52 @@ def test_the_fingerprint_follows_what_is_installed(site: Path, monkeypatch: pyte
     assert set(plugin_fingerprint()) - set(before) == {
         ("numbers", "late", "plugin_late:VALUE", "late", "1.0")
     }
+
+
+def test_a_plugin_may_stand_for_an_entry_in_several_registries(site: Path) -> None:
+    install(
+        site,
+        "pairs",
+        {"both": "plugin_pairs:BOTH", "first": "plugin_pairs:FIRST", "kept.x": "plugin_pairs:BOTH"},
+        plugin_pairs="BOTH = (1, 2)\nFIRST = (3, None)\n",
+    )
+
+    def side(number: int) -> Registry[int]:
+        return Registry(
+            "numbers",
+            "number",
+            {"one": 1},
+            check=lambda found: "" if isinstance(found, tuple) else "no pair",
+            spell=lambda name: "" if name.endswith(".x") else name,
+            convert=lambda _, found: found[number],
+        )
+
+    first, second = side(0), side(1)
+    assert dict(first) == {"one": 1, "both": 1, "first": 3}
+    assert second["both"] == 2
+    assert second.get("first", 7) == 7
+    assert not second.fault("first")
+    assert "kept.x" not in first.names()
+
+
+def test_a_default_gives_way_to_a_plugin_unless_that_has_a_fault(site: Path) -> None:
+    install(
+        site,
+        "ten",
+        {"ten": "plugin_ten:VALUE", "nine": "plugin_ten:NONE", "one": "plugin_ten:VALUE"},
+        plugin_ten="VALUE = 10\n",
+    )
+    registry = Registry(
+        "numbers", "number", {"one": 1}, check=lambda _: "", defaults={"ten": -10, "nine": -9, "eight": 8}
+    )
+    assert registry.names() == ("one", "ten", "nine", "eight")
+    assert dict(registry) == {"one": 1, "ten": 10, "nine": -9, "eight": 8}
+    assert registry.fault("nine") == "number 'nine' of ten 1.0 is disabled: plugin_ten:NONE does not exist"
+    assert not registry.fault("eight")
+    assert [(each.name, each.builtin, each.conflict) for each in registry.entries()] == [
+        ("one", True, ""),
+        ("eight", True, ""),
+        ("nine", False, ""),
+        ("one", False, "the name is built in"),
+        ("ten", False, ""),
+    ]

@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from usd_ros_bridge.backends.base import BackendContext, Capabilities, InputlessBackend, parse_options
 from usd_ros_bridge.backends.time_samples import AnimatedBodies
-from usd_ros_bridge.errors import BackendError, quoted
+from usd_ros_bridge.errors import BackendError, alternatives, quoted
 from usd_ros_bridge.model.actuation import UnmovedByInterface
 from usd_ros_bridge.model.state import Commands, Layout, SensorSample, State
+from usd_ros_bridge.spatial.scalar import UNIT_TOLERANCE, unit_fault
 from usd_ros_bridge.spatial.transforms import FloatArray, normalized
 
 Array = NDArray[Any]
@@ -220,6 +221,8 @@ class ArrayBackend(InputlessBackend):
         rotation = (0, 1, 2, 3) if quaternion == "xyzw" else (1, 2, 3, 0)
         pose_columns = (0, 1, 2, *(3 + column for column in rotation))
         self._pose = _blocks("body_pose", body_pose, bodies, pose_columns, (3, 4))
+        for block in self._pose:
+            block.bodies = layout.bodies
         self._twist = _blocks("body_twist", body_twist, bodies, tuple(range(_TWIST)), (3, 3))
         self._position = _blocks("joint_position", joint_position, positions, None)
         self._velocity = _blocks("joint_velocity", joint_velocity, velocities, None)
@@ -235,6 +238,7 @@ class ArrayBackend(InputlessBackend):
             sensors=frozenset(self._sensors),
             every_step=False,
             unmoved=unmoved or {},
+            sensors_of_host=True,
         )
         self.commands = Commands(layout)
         self._jumping = False
@@ -242,10 +246,11 @@ class ArrayBackend(InputlessBackend):
         self._animated: AnimatedBodies | None = None
 
     def open(self, context: BackendContext) -> None:
-        """Check every array.
+        """Check every array, and the prim paths of the sensors.
 
         Raises:
-            BackendError: An array has a shape that does not fit, or the plan is not the layout's.
+            BackendError: An array has a shape that does not fit, a quaternion is not of unit length, a sensor's prim
+                publishes nothing, or the plan is not the layout's.
         """
         parse_options("array", context.options, {})
         layout = context.plan.layout
@@ -255,13 +260,14 @@ class ArrayBackend(InputlessBackend):
             self._layout.dof_joints,
         ):
             raise BackendError("the array backend was made for the layout of another plan")
+        self._check_sensors(context)
         state = State.initial(context.plan.layout)
         state.joint_velocity.fill(np.nan)
         if not self._twist:
             state.body_twist = None
         self._state = state
         self._samples.clear()
-        self._read()
+        self._read(opening=True)
         self._report_unmapped(context)
         # The host moves its bodies; the stage's time samples move the others.
         mapped = [np.arange(len(layout.bodies))[block.into] for block in self._pose]
@@ -312,7 +318,14 @@ class ArrayBackend(InputlessBackend):
         self._state = self._animated = None
         self._samples.clear()
 
-    def _read(self) -> None:
+    def _check_sensors(self, context: BackendContext) -> None:
+        publishers = [topic.path for topic in context.plan.topics if topic.role == "publisher"]
+        for prim in self._sensors:
+            if prim not in publishers:
+                there = alternatives(prim, publishers)
+                raise BackendError(f"sensors: {quoted(prim)} is no prim path of a publisher; {there}")
+
+    def _read(self, *, opening: bool = False) -> None:
         state = self._state
         assert state is not None
         for block in self._position:
@@ -322,7 +335,7 @@ class ArrayBackend(InputlessBackend):
         for block in self._effort:
             state.joint_effort = block.read(state.joint_effort)
         for block in self._pose:
-            state.body_pose = block.read(state.body_pose)
+            state.body_pose = block.read(state.body_pose, opening=opening)
         for block in self._twist:
             assert state.body_twist is not None
             state.body_twist = block.read(state.body_twist)
@@ -399,15 +412,27 @@ class _Block:
         self._rows = rows if rows is None or self._mapped is None else rows[self._mapped]
         self._needed = 0 if self._rows is None or not self._rows.size else int(self._rows.max()) + 1
         self._in_order = columns is None or columns == tuple(range(len(columns)))
+        self.bodies: Sequence[str] = ()
+        # Columns of the quaternion, after the map of columns.
+        self._rotation = (
+            slice(-4, None) if self._width in (4, _POSE) and name.startswith("body_pose") else None
+        )
         self._own: FloatArray | None = None
         self._index: RowArray | None = None
 
-    def read(self, state: FloatArray) -> FloatArray:
-        """Return the state's array with this source's part: the host's own array where possible."""
+    def read(self, state: FloatArray, *, opening: bool = False) -> FloatArray:
+        """Return the state's array with this source's part: the host's own array where possible.
+
+        Args:
+            state: The state's array.
+            opening: Refuse quaternions that are not finite, too. Later, frames that are not finite are left out.
+        """
         source = self._source if self._get is None else self._get()
         array = source if type(source) is np.ndarray else to_numpy(source, self._name)
         self._check(array, len(state))
         if self._rows is None and self._target is None and self._in_order and _is_plain(array):
+            if self._rotation is not None:
+                self._check_rotations(array, opening=opening)
             return array
         if self._own is None:
             # Never write to the host's own array: a getter may return another one later.
@@ -417,16 +442,34 @@ class _Block:
         values = array if self._rows is None else self._take(array)
         if self._rows is None and not self._in_order:
             values = values[:, self._columns]
-        if self._rotates and array.dtype != np.float64:
-            values = values.astype(np.float64)
-            values[:, -4:] = normalized(values[:, -4:])
+        if self._rotation is not None:
+            if array.dtype != np.float64:
+                # In single precision they need normalization.
+                values = values.astype(np.float64)
+                values[:, self._rotation] = normalized(values[:, self._rotation])
+            self._check_rotations(values, opening=opening)
         part[self.into] = values
         return own
 
-    @property
-    def _rotates(self) -> bool:
-        """Return whether the last four columns are quaternions; in single precision they need normalization."""
-        return self._name.startswith("body_pose") and self._width in (4, _POSE)
+    def _check_rotations(self, values: FloatArray, *, opening: bool) -> None:
+        """Check that quaternions are of unit length.
+
+        Raises:
+            BackendError: One is not.
+        """
+        assert self._rotation is not None
+        rotations = values[:, self._rotation]
+        # One number for all: a fifth of the time that one for each takes.
+        if abs(np.einsum("ij,ij->", rotations, rotations) - len(rotations)) <= UNIT_TOLERANCE:
+            return
+        squares = np.einsum("ij,ij->i", rotations, rotations)
+        wrong = ~(np.abs(squares - 1.0) <= UNIT_TOLERANCE)
+        if not opening:
+            wrong &= np.isfinite(squares)
+        for index in np.flatnonzero(wrong)[:1]:
+            row = int(index if self._mapped is None else self._mapped[index])
+            fault = unit_fault(rotations[index].tolist())
+            raise BackendError(f"{self._name} of {self.bodies[row]} has the quaternion {fault}")
 
     def _take(self, array: NDArray[Any]) -> NDArray[Any]:
         """Return the mapped rows with the state's order of columns, by one index into the flat array."""

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal, get_args
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, fields
+from types import NoneType, UnionType
+from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 from usd_ros_bridge import ranges
-from usd_ros_bridge.backends.base import OptionParser, count_in, declare_options, flag, number_in, topic_name
-from usd_ros_bridge.errors import choices
+from usd_ros_bridge.backends.base import (
+    OptionParser,
+    count_in,
+    declare_options,
+    flag,
+    number_in,
+    option_type,
+    parse_options,
+    topic_name,
+)
+from usd_ros_bridge.errors import BackendError, choices
 from usd_ros_bridge.options import SOLVERS
 from usd_ros_bridge.requirements import MUJOCO, NEWTON, Requirement
 
 Integrator = Literal["euler", "rk4", "implicit", "implicitfast"]
 Divergence = Literal["reset", "hold"]
 Gl = Literal["auto", "egl", "osmesa", "none"]
+
+_labels: dict[type, str] = {}
 
 OptionKind = Literal["number", "whole number", "bool", "choice", "text"]
 
@@ -56,6 +69,96 @@ class BackendInfo:
 def option_parsers(backend: str) -> dict[str, OptionParser]:
     """Return the parsers of the options of a backend of the package, for `parse_options`."""
     return {name: option.parse for name, option in BACKENDS[backend].options.items()}
+
+
+def declared_options(backend: object) -> Mapping[str, BackendOption]:
+    """Return the options that a backend declares by its `option_type`, by name. Empty if it declares none.
+
+    Args:
+        backend: The backend, or its class.
+
+    Raises:
+        BackendError: A field has a type that no text stands for, or no default.
+    """
+    declared = option_type(backend)
+    if declared is None:
+        return {}
+    try:
+        hints = get_type_hints(declared)
+    except Exception as error:
+        raise BackendError(f"the types of {declared.__name__} cannot be read: {error}") from error
+    return {each.name: _declared_option(declared, each, hints[each.name]) for each in fields(declared)}
+
+
+def option_values(backend: object, options: Mapping[str, str]) -> Any:
+    """Return an instance of a backend's `option_type`, made of the caller's texts. None if it declares none.
+
+    Args:
+        backend: The backend.
+        options: Texts by key.
+
+    Raises:
+        BackendError: A key is unknown or a value not possible; the message names what is.
+    """
+    declared = option_type(backend)
+    if declared is None:
+        return None
+    name = _labels.get(type(backend), type(backend).__name__)
+    parsers = {key: option.parse for key, option in declared_options(backend).items()}
+    values = parse_options(name, options, parsers)
+    try:
+        return declared(**values)
+    except ValueError as error:
+        raise BackendError(f"the options of backend {name} are not possible: {error}") from None
+
+
+def label_backend(backend: object, name: str) -> None:
+    """Call all backends of a class by a name in messages, and name their options where others are given them.
+
+    Raises:
+        BackendError: As `declared_options`.
+    """
+    declared = declared_options(backend)
+    if declared:
+        _labels[type(backend)] = name
+        declare_options(name, declared)
+
+
+def _declared_option(declared: type, option: Field[Any], hint: object) -> BackendOption:
+    kinds = [each for each in _alternatives(hint) if each is not NoneType]
+    place = f"{declared.__name__}.{option.name}"
+    if option.default is MISSING and option.default_factory is MISSING:
+        raise BackendError(f"{place} has no default: every option of a backend has one")
+    default = "none" if option.default in (MISSING, None) else str(option.default)
+    text = str(option.metadata.get("help", ""))
+    (kind,) = kinds if len(kinds) == 1 else (None,)
+    if get_origin(kind) is Literal and all(isinstance(each, str) for each in get_args(kind)):
+        return _choice(get_args(kind), default, text)
+    make = _KINDS.get(kind)
+    if make is None:
+        raise BackendError(f"{place} is none of bool, int, float, str and a Literal of texts")
+    return make(default, text)
+
+
+def _alternatives(hint: object) -> tuple[object, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
+def _plain_float(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError("a number")
+    return value
+
+
+def _plain_int(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError("a whole number") from None
 
 
 def _number(possible: ranges.NumberRange, default: str, text: str) -> BackendOption:
@@ -101,6 +204,16 @@ def _remap(text: str) -> dict[str, str]:
         pairs["/" + topic_name(recorded).lstrip("/")] = "/" + topic_name(played).lstrip("/")
     return pairs
 
+
+_KINDS: Final[Mapping[object, Callable[[str, str], BackendOption]]] = {
+    bool: _flag,
+    int: lambda default, text: BackendOption(
+        kind="whole number", default=default, help=text, parse=_plain_int
+    ),
+    float: lambda default, text: BackendOption(kind="number", default=default, help=text, parse=_plain_float),
+    str: lambda default, text: BackendOption(kind="text", default=default, help=text, parse=str),
+}
+"""What makes an option of the type of a dataclass's field."""
 
 _STEP = "length of a step"
 _TIME_SAMPLES = "restart time samples at the end of the stage's range; false stays at the end"

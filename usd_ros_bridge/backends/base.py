@@ -1,8 +1,9 @@
 """The interface between the bridge and a backend: a simulator, a kinematic model, a topic, a recording.
 
 A backend never sees rclpy. It names the topics that it needs (`BackendInput`), receives `Commands` and returns `State`.
-Other distributions register backends in the entry-point group `usd_ros_bridge.backends`. Options are `key=value` texts,
-which a backend parses with `parse_options`; its errors list the possible values.
+Other distributions register backends in the entry-point group `usd_ros_bridge.backends`. Options are `key=value` texts.
+A backend declares them in a dataclass (`option_type`), or parses them with `parse_options`; errors list the possible
+values.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -22,8 +23,6 @@ from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import Commands, SensorSample, State
 from usd_ros_bridge.ranges import NumberRange
 from usd_ros_bridge.reporting import Report
-
-ENTRY_POINT_GROUP = "usd_ros_bridge.backends"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +49,10 @@ class Capabilities:
             move its joints stays inactive and refuses goals. Empty: every command moves its joint.
         odometry: Prim paths of the robots whose base the backend poses in the odometry frame: that pose is shown as
             odometry, instead of what wheels give.
+        sensors_of_host: The sensors are the host's: they come before those of plug-ins.
+        lockstep: Asynchronous sensors of plug-ins are waited for in each tick that they are due in, as the backend
+            waits for its own.
+        noise: Sensors have noise.
     """
 
     joint_driven: bool = True
@@ -64,6 +67,9 @@ class Capabilities:
     async_sensors: frozenset[str] = frozenset()
     unmoved: UnmovedByInterface = field(default_factory=dict)
     odometry: frozenset[str] = frozenset()
+    sensors_of_host: bool = False
+    lockstep: bool = False
+    noise: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +100,7 @@ class BackendContext:
     Attributes:
         plan: The plan, with its layout and scene.
         options: The caller's `key=value` options, as text.
+        values: An instance of the backend's `option_type`, made of the options; None if it declares none.
         report: For warnings at run time.
         seed: Seed for anything random.
     """
@@ -101,6 +108,7 @@ class BackendContext:
     plan: BridgePlan
     report: Report
     options: Mapping[str, str] = field(default_factory=dict)
+    values: Any = None
     seed: int = 0
 
 
@@ -150,6 +158,16 @@ class Backend(Protocol):
     def close(self) -> None:
         """Free everything. Idempotent."""
         ...
+
+
+def option_type(backend: object) -> type | None:
+    """Return the dataclass that declares a backend's options: its attribute `option_type`. None if there is none.
+
+    The type of a field is bool, int, float, str or a Literal of texts, each also `| None`. All have defaults. Its
+    metadata may hold `help`, one line. `__post_init__` may raise ValueError with the possible values.
+    """
+    found = getattr(backend, "option_type", None)
+    return found if isinstance(found, type) and is_dataclass(found) else None
 
 
 class InputlessBackend:
@@ -206,6 +224,118 @@ class SensorBackend(Protocol):
         Called from the thread that steps, after `step`, at most once per step and prim. The arrays belong to the
         backend and may change at the next step.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RayHits:
+    """What rays hit.
+
+    Attributes:
+        distance: (N,) m along each ray, inf without a hit.
+        surface: (N,) index in `RayCaster.surfaces`, -1 without a hit.
+        normal: (N, 3) unit normal of the surface in the world, NaN without a hit or if the backend has none.
+    """
+
+    distance: NDArray[np.float64]
+    surface: NDArray[np.intp]
+    normal: NDArray[np.float64]
+
+
+class RayCaster(Protocol):
+    """Cast rays for one thread.
+
+    Attributes:
+        surfaces: Prim paths of the colliders that rays can hit.
+        bodies: Prim path of the body of each, "" for one of the world.
+    """
+
+    surfaces: tuple[str, ...]
+    bodies: tuple[str, ...]
+
+    def cast(
+        self,
+        poses: Any,
+        origins: NDArray[np.float64],
+        directions: NDArray[np.float64],
+        *,
+        reach: float,
+        body: str = "",
+        robot: bool = False,
+    ) -> RayHits:
+        """Cast rays in a state.
+
+        Args:
+            poses: The state, of `RayBackend.copy_poses`.
+            origins: (N, 3) in the world, m; or (3,) for all rays.
+            directions: (N, 3) unit vectors in the world.
+            reach: Longest distance, m.
+            body: Prim path of a body that rays pass through, "" for none.
+            robot: Rays pass through all bodies of its robot.
+        """
+        ...
+
+
+@runtime_checkable
+class RayBackend(Protocol):
+    """A backend that casts rays for sensor models of plug-ins."""
+
+    def ray_caster(self) -> RayCaster:
+        """Return a caster for one thread."""
+        ...
+
+    def copy_poses(self) -> Any:
+        """Return a copy of the state that poses follow from; from the thread that steps, after `step`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BodyContacts:
+    """Contacts of a body, in the world frame.
+
+    Attributes:
+        point: (N, 3) m.
+        force: (N, 3) force on the body, N.
+        normal_force: (N,) part of it along the normal, N.
+        surfaces: Prim path of the collider that each contact is with, "" if unknown.
+    """
+
+    point: NDArray[np.float64]
+    force: NDArray[np.float64]
+    normal_force: NDArray[np.float64]
+    surfaces: tuple[str, ...]
+
+
+@runtime_checkable
+class ContactBackend(Protocol):
+    """A backend that knows the contacts of bodies, for sensor models of plug-ins."""
+
+    def contacts(self, body: str) -> BodyContacts:
+        """Return the contacts of a body; from the thread that steps, after `step`.
+
+        Raises:
+            KeyError: There is no such body.
+        """
+        ...
+
+
+@runtime_checkable
+class RenderBackend(Protocol):
+    """A backend that renders images for sensor models of plug-ins, at the rate of their publishers.
+
+    The plan's physics has a CameraSensor for each image that a model needs (`image_path` in `model/sensors.py`).
+    """
+
+    def image(self, path: str) -> SensorSample | None:
+        """Return the newest image: `data` as of a sensor_msgs/msg/Image, None before the first one.
+
+        Segmentation is (H, W) int32: index in `image_surfaces`, -1 for nothing. From the thread that steps, after
+        `step`, once per step and image.
+        """
+        ...
+
+    def image_surfaces(self) -> tuple[str, ...]:
+        """Return the prim paths that segmentation tells apart."""
         ...
 
 

@@ -1,25 +1,52 @@
-"""Find backends by name, in the entry points of all installed distributions."""
+"""Find backends by name: those of the package, and entry points of other distributions."""
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, entry_points
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
-from usd_ros_bridge.backends.backend_options import BACKENDS
-from usd_ros_bridge.backends.base import ENTRY_POINT_GROUP, Backend
+from usd_ros_bridge.backends import backend_options
+from usd_ros_bridge.backends.backend_options import BackendOption, declared_options, label_backend
+from usd_ros_bridge.backends.base import Backend
 from usd_ros_bridge.errors import BackendError, alternatives, quoted
-from usd_ros_bridge.requirements import find_requirement, is_installed
+from usd_ros_bridge.plugins import Registry
+from usd_ros_bridge.requirements import is_installed
+
+BackendFactory = Callable[[], Any]
+"""A class, or a function: called without arguments, it returns a backend that is not open."""
+_PACKAGE = "usd_ros_bridge.backends"
+_MEMBERS = ("capabilities", "open", "inputs", "receive", "step", "reset", "close")
+
+
+def _factory_fault(found: object) -> str:
+    return "" if callable(found) else f"it is a {type(found).__name__}, and must be a class"
+
+
+BACKENDS: Final[Registry[BackendFactory]] = Registry(
+    "backends",
+    "backend",
+    {
+        "mujoco": f"{_PACKAGE}.mujoco:MujocoBackend",
+        "newton": f"{_PACKAGE}.newton:NewtonBackend",
+        "kinematic": f"{_PACKAGE}.kinematic:KinematicBackend",
+        "joint_states": f"{_PACKAGE}.joint_states:JointStatesBackend",
+        "playback": f"{_PACKAGE}.playback:PlaybackBackend",
+        "null": f"{_PACKAGE}.null:NullBackend",
+    },
+    check=_factory_fault,
+)
 
 
 def backend_names() -> tuple[str, ...]:
-    """Return the names of all backends that are installed, sorted."""
-    return tuple(sorted(_entries()))
+    """Return the names of all backends that are installed, sorted. None is imported."""
+    return tuple(sorted(BACKENDS.names()))
 
 
 def load_backend(backend: str | Backend) -> Backend:
     """Make a backend.
 
     Args:
-        backend: Name of an entry point, or a backend, which is returned unchanged.
+        backend: Name of a backend, or a backend, which is returned unchanged.
 
     Returns:
         A backend that is not open.
@@ -30,10 +57,20 @@ def load_backend(backend: str | Backend) -> Backend:
     """
     if not isinstance(backend, str):
         return _checked(backend, type(backend).__name__)
-    entries = _entries()
-    if backend not in entries:
-        raise BackendError(f"backend {quoted(backend)} is not installed; {alternatives(backend, entries)}")
-    return _checked(_make(entries[backend]), backend)
+    factory = BACKENDS.get(backend)
+    if factory is None:
+        fault = BACKENDS.fault(backend)
+        raise BackendError(
+            fault or f"backend {quoted(backend)} is not installed; {alternatives(backend, BACKENDS.names())}"
+        )
+    try:
+        made: object = factory()
+    except Exception as error:
+        raise BackendError(f"backend {backend} cannot be made: {type(error).__name__}: {error}") from error
+    checked = _checked(made, backend)
+    if BACKENDS.is_foreign(backend):
+        label_backend(checked, backend)
+    return checked
 
 
 def backend_fault(name: str) -> str:
@@ -42,7 +79,7 @@ def backend_fault(name: str) -> str:
     Args:
         name: One of `backend_names`.
     """
-    info = BACKENDS.get(name)
+    info = backend_options.BACKENDS.get(name)
     if info is not None and info.requirement is not None:
         if not is_installed(info.requirement.modules[0]):
             return f"not installed: {info.requirement.remedy}"
@@ -54,36 +91,18 @@ def backend_fault(name: str) -> str:
     return ""
 
 
-def _entries() -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
+def backend_options_of(name: str) -> Mapping[str, BackendOption]:
+    """Return the options of a backend by name: of the package's, or declared ones of others. Empty if unknown.
 
-
-def _make(entry: EntryPoint) -> object:
-    try:
-        factory = entry.load()
-    except ImportError as error:
-        missing = f"module {error.name} is missing" if error.name else str(error)
-        if requirement := find_requirement(error):
-            missing += f": {requirement.remedy}"
-        raise BackendError(f"backend {entry.name} cannot be loaded: {missing}") from error
-    except BackendError as error:
-        raise BackendError(f"backend {entry.name} cannot be loaded: {error}") from error
-    except AttributeError as error:
-        raise BackendError(f"backend {entry.name} cannot be loaded: {entry.value} does not exist") from error
-    except Exception as error:
-        raise BackendError(
-            f"backend {entry.name} cannot be loaded: {type(error).__name__}: {error}"
-        ) from error
-    try:
-        made: object = factory()
-    except Exception as error:
-        raise BackendError(f"backend {entry.name} cannot be made: {type(error).__name__}: {error}") from error
-    return made
+    Args:
+        name: One of `backend_names` without a fault.
+    """
+    info = backend_options.BACKENDS.get(name)
+    return declared_options(load_backend(name)) if info is None else info.options
 
 
 def _checked(made: object, name: str) -> Backend:
     if isinstance(made, Backend):
         return made
-    needed = ("capabilities", "open", "inputs", "receive", "step", "reset", "close")
-    missing = [member for member in needed if not hasattr(made, member)]
+    missing = [member for member in _MEMBERS if not hasattr(made, member)]
     raise BackendError(f"{name} is no backend: it has no {', '.join(missing)}")

@@ -74,7 +74,7 @@ def backends() -> None:
     `run --backend NAME --backend-option KEY=VALUE` uses them.
     """
     from usd_ros_bridge.backends.backend_options import BACKENDS
-    from usd_ros_bridge.backends.registry import backend_fault, backend_names
+    from usd_ros_bridge.backends.registry import backend_fault, backend_names, backend_options_of
 
     names = backend_names()
     for name in [
@@ -84,9 +84,10 @@ def backends() -> None:
         fault, info = backend_fault(name), BACKENDS.get(name)
         click.secho(name, bold=True, nl=False)
         click.secho(escaped(f"  {fault or 'installed'}"), fg=_COLOURS["warning" if fault else "ok"])
-        if info is None:
+        if info is not None:
+            click.echo(f"  {info.summary}")
+        elif fault:
             continue
-        click.echo(f"  {info.summary}")
-        for option, each in info.options.items():
+        for option, each in backend_options_of(name).items():
             limits = f": {each.possible}" if each.possible else ""
             click.echo(f"    {option}  {each.help} ({each.kind}{limits}; default: {each.default})")

@@ -21,8 +21,8 @@ EXIT_FAULTY = 1
 
 _REGISTRIES = {
     "controllers": "usd_ros_bridge.model.controller_schemas:CONTROLLERS",
-    "sensors": "usd_ros_bridge.model.sensors:SENSORS",
-    "codecs": "usd_ros_bridge.ros.codecs:CODECS",
+    "sensors": "usd_ros_bridge.model.sensor_schemas:SENSOR_MODELS",
+    "codecs": "usd_ros_bridge.ros.codecs:ALL_CODECS",
     "handlers": "usd_ros_bridge.ros.endpoints.handlers:HANDLERS",
     "backends": "usd_ros_bridge.backends.registry:BACKENDS",
     "exporters": "usd_ros_bridge.model.exporters:EXPORTERS",

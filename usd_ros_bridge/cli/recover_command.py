@@ -54,7 +54,7 @@ def _copy(damaged: BinaryIO, new: BinaryIO, name: Path) -> int:
     from mcap.writer import Writer
 
     records = iter(StreamReader(damaged).records)
-    copy = _RecordCopy(Writer(new))
+    copy = RecordCopy(Writer(new))
     try:
         for record in records:
             copy.add(record)
@@ -67,10 +67,11 @@ def _copy(damaged: BinaryIO, new: BinaryIO, name: Path) -> int:
     return copy.messages
 
 
-class _RecordCopy:
+class RecordCopy:
     """Write records again, with their ids in the new file."""
 
     def __init__(self, writer: Writer) -> None:
+        """Args: writer: Of the new file; it is started with the first record, the header."""
         self.writer = writer
         self.started = False
         self.messages = 0
@@ -78,6 +79,7 @@ class _RecordCopy:
         self._channels: dict[int, int] = {}
 
     def add(self, record: object) -> None:
+        """Write a record, if it is one that the new file needs."""
         from mcap import records
 
         writer = self.writer

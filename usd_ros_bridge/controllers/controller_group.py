@@ -2,22 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from importlib import import_module
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.errors import quoted
-from usd_ros_bridge.model.controller_schemas import CONTROLLER_SCHEMAS
+from usd_ros_bridge.model.controller_schemas import CONTROLLERS, load_class
 from usd_ros_bridge.model.goals import Outcome
 from usd_ros_bridge.model.periods import is_reached, period_ns, periods_missed
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan
 from usd_ros_bridge.model.state import Commands, State
 from usd_ros_bridge.reporting import Report, log_info
 from usd_ros_bridge.spatial.transforms import FloatArray
+
+
+class References:
+    """Reference interfaces of all controllers of a plan, as those of chainable controllers in ros2_control.
+
+    Numbers that one controller writes and another follows in the same tick, instead of its command topic. All of them
+    lie in one array; a controller finds its own, or those that it commands, once, as slots.
+
+    Attributes:
+        count: How many there are; 0 if no controller commands another.
+    """
+
+    def __init__(self, plans: Sequence[ControllerPlan] = ()) -> None:
+        """Make the references of the controllers that others command, without values."""
+        commanded = {path for plan in plans for path in plan.chained}
+        self._slots: dict[tuple[str, str], int] = {}
+        for plan in plans:
+            row = CONTROLLERS.get(plan.schema)
+            if plan.path in commanded and row is not None:
+                for name in row.references:
+                    self._slots.setdefault((plan.path, name), len(self._slots))
+        self.count = len(self._slots)
+        # One more, which is never written, for those that do not exist.
+        self._values = np.full(self.count + 1, np.nan)
+
+    def slots(self, paths: Sequence[Sequence[str]], names: Sequence[str]) -> NDArray[np.intp]:
+        """Return (K, R) slots of the references `names` of controllers.
+
+        Args:
+            paths: For each of K rows, prim paths of controllers; the first with a reference of the name counts. For
+                a controller's own references, its path; for those that it commands, `ControllerPlan.chained`.
+            names: R names of references.
+        """
+        found = [
+            [
+                next(
+                    (slot for path in each if (slot := self._slots.get((path, name))) is not None), self.count
+                )
+                for name in names
+            ]
+            for each in paths
+        ]
+        return np.array(found, dtype=np.intp).reshape(len(paths), len(names))
+
+    def read(self, slots: NDArray[np.intp]) -> FloatArray:
+        """Return the values of some slots; NaN where no active controller gives one."""
+        return self._values[slots]
+
+    def write(self, slots: NDArray[np.intp], values: FloatArray) -> None:
+        """Write the values of some slots. They hold until others are written; NaN gives the controller free."""
+        self._values[slots] = values
+        self._values[-1] = np.nan
+
+    def all_slots(self, paths: Collection[str]) -> NDArray[np.intp]:
+        """Return the slots of all references of the controllers at some prim paths."""
+        return np.array([slot for (path, _), slot in self._slots.items() if path in paths], dtype=np.intp)
+
+    def clear(self, paths: Collection[str] | None = None) -> None:
+        """Give controllers free: those at some prim paths, or all."""
+        self._values[slice(None) if paths is None else self.all_slots(paths)] = np.nan
+
+    def has_values(self, slots: NDArray[np.intp]) -> bool:
+        """Return whether one of some slots has a value."""
+        return bool(np.isfinite(self._values[slots]).any())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +95,7 @@ class ControllerContext:
             a drive's controller moves the base itself.
         clock_period_ns: Returns the period of the clock that ticks follow, nanoseconds; 0 where ticks come when they
             are asked for. What is due periodically counts as reached at the tick nearest to it.
+        references: What controllers command others.
     """
 
     plan: BridgePlan
@@ -39,6 +103,7 @@ class ControllerContext:
     inform: Report = log_info
     kinematic: bool = False
     clock_period_ns: Callable[[], int] = lambda: 0
+    references: References = field(default_factory=References)
 
 
 class ControllerGroup(Protocol):
@@ -214,9 +279,6 @@ def feedback_period_ns(rate: float) -> int:
     return period_ns(max(rate, SLOWEST_RATE))
 
 
-_HERE = "usd_ros_bridge.controllers"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeGroup:
     """A group and its controllers.
@@ -235,40 +297,82 @@ class MadeGroup:
 def make_groups(context: ControllerContext) -> list[MadeGroup]:
     """Make one group of each schema among the plan's controllers, in the order of their first controllers.
 
-    Controllers of a schema that nothing here serves are reported and left out.
+    A group comes before those whose references it commands. Controllers of a schema that nothing here serves are
+    reported and left out. So are the controllers of a plug-in that fails, but they stay known, as inactive ones.
     """
     by_schema: dict[str, list[ControllerPlan]] = {}
     for plan in context.plan.controllers:
         by_schema.setdefault(plan.schema, []).append(plan)
     made = []
-    for schema, plans in by_schema.items():
-        if schema not in CONTROLLER_SCHEMAS:
-            context.report(
-                f"controller.schema:{schema}",
-                f"no controller here serves the schema {quoted(schema)} of {plans[0].path}",
-            )
+    for schema in _in_chain_order(by_schema):
+        plans = by_schema[schema]
+        if schema not in CONTROLLERS:
+            why = CONTROLLERS.fault(schema) or f"no controller here serves the schema {quoted(schema)}"
+            context.report(f"controller.schema:{schema}", f"{plans[0].path}: {why}")
             continue
-        group = load_factory(schema)(context, plans)
+        try:
+            group = load_factory(schema)(context, plans)
+        except Exception as error:
+            if not CONTROLLERS.is_foreign(schema):
+                raise
+            why = CONTROLLERS.failure(schema, error)
+            context.report(f"controller.schema:{schema}", f"{plans[0].path}: {why}")
+            plans = [replace(plan, enabled=False, switchable=False, reason=why) for plan in plans]
+            group = PassiveGroup(context, plans)
         made.append(MadeGroup(schema=schema, plans=tuple(plans), group=group))
     return made
 
 
+def _in_chain_order(by_schema: Mapping[str, Sequence[ControllerPlan]]) -> list[str]:
+    """Return the schemas, each before those whose controllers its own command.
+
+    Two schemas that command each other, on different robots, stay in order: one of them is followed a tick later.
+    """
+    owners = {
+        plan.path: schema
+        for schema, plans in by_schema.items()
+        if (row := CONTROLLERS.get(schema)) is not None and row.references
+        for plan in plans
+    }
+    before: dict[str, set[str]] = {schema: set() for schema in by_schema}
+    for schema, plans in by_schema.items():
+        for plan in plans:
+            for path in plan.chained:
+                if path in owners and owners[path] != schema:
+                    before[owners[path]].add(schema)
+    order: list[str] = []
+    while len(order) < len(before):
+        left = [schema for schema in before if schema not in order]
+        order.append(next((each for each in left if before[each] <= set(order)), left[0]))
+    return order
+
+
 def load_factory(schema: str) -> GroupFactory:
     """Return the factory of a schema's groups; KeyError where there is none."""
-    module, _, name = CONTROLLER_SCHEMAS[schema].group.partition(":")
-    factory: GroupFactory = getattr(import_module(f"{_HERE}.{module}"), name)
+    factory: GroupFactory = load_class(CONTROLLERS[schema].group)
     return factory
 
 
-class JointStateBroadcasters:
-    """All joint state broadcasters of a plan. The publisher of one that is inactive publishes nothing."""
+class PassiveGroup:
+    """A group that commands nothing: a base of groups, which override what they need.
+
+    Attributes:
+        context: That of the group.
+        plans: Its controllers.
+    """
 
     dynamic: ClassVar[frozenset[str]] = frozenset()
     observes_at_rest: ClassVar[bool] = False
-    busy = False
 
     def __init__(self, context: ControllerContext, plans: Sequence[ControllerPlan]) -> None:
-        """Do nothing: the publisher reads the state."""
+        """Store what the group is made of."""
+        self.context = context
+        self.plans = plans
+
+    @property
+    def busy(self) -> bool:
+        """Return False: no tick is needed."""
+        return False
 
     def set_active(self, row: int, active: bool, *, time_ns: int, state: State | None) -> None:
         """Do nothing: there is nothing to start or stop."""
@@ -283,7 +387,11 @@ class JointStateBroadcasters:
         """Command nothing."""
 
     def observe(self, state: State) -> None:
-        """Do nothing: the publisher reads the state."""
+        """Do nothing with the state."""
 
     def reset(self) -> None:
-        """Do nothing: there is no state."""
+        """Do nothing: there is no state to forget."""
+
+
+class JointStateBroadcasters(PassiveGroup):
+    """All joint state broadcasters of a plan. The publisher reads the state; that of an inactive one is silent."""

@@ -5,10 +5,11 @@ SI units, quaternions x y z w, a stable order.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -20,6 +21,7 @@ from usd_ros_bridge.model.plan import (
     ControllerPlan,
     InterfacePlan,
     JointPlan,
+    QosPlan,
     RobotPlan,
     TopicPlan,
 )
@@ -28,6 +30,7 @@ from usd_ros_bridge.spatial.pose import Pose
 _TOPIC = "path role name type publish_rate frame_id domain_id qos enabled reason"
 _INTERFACE = "path role name type domain_id enabled reason"
 _CONTROLLER = "path schema interfaces joints enabled reason"
+_SENSOR = "path prim schema values"
 _DIAGNOSTIC = "code severity path attribute message remedy layer line"
 """Attributes that are shown, in this order."""
 
@@ -36,8 +39,10 @@ def plan_to_json(plan: BridgePlan) -> dict[str, Any]:
     """Return the plan as values that `json.dumps` takes with `allow_nan=False`.
 
     Arrays are in traversal order; parents come before their child frames. A limit that does not exist is null; so are
-    position and limits of a joint without exactly one degree of freedom. `physics` exists if the plan has it.
+    position and limits of a joint without exactly one degree of freedom. `physics` exists if the plan has it, and
+    `sensors` if plug-ins feed any.
     """
+    sensors = {"sensors": [_picked(each, _SENSOR) for each in plan.sensors]} if plan.sensors else {}
     physics = {} if plan.physics is None else {"physics": physics_to_json(plan.physics)}
     return {
         "asset": plan.asset,
@@ -46,6 +51,7 @@ def plan_to_json(plan: BridgePlan) -> dict[str, Any]:
         "services": [_picked(service, _INTERFACE) for service in plan.services],
         "actions": [_picked(action, _INTERFACE) for action in plan.actions],
         "controllers": [_picked(controller, _CONTROLLER) for controller in plan.controllers],
+        **sensors,
         **physics,
         "diagnostics": [_picked(diagnostic, _DIAGNOSTIC) for diagnostic in plan.diagnostics],
     }
@@ -196,8 +202,15 @@ SUMMARY_VERSION = 1
 
 MAX_FINDINGS = 100
 
+_DIGEST_CHARACTERS = 16
 
-def plan_summary(plan: BridgePlan, *, disabled: Mapping[str, str] | None = None) -> dict[str, Any]:
+Resolve = Callable[[InterfacePlan], str]
+"""Return the name of an interface after remaps."""
+
+
+def plan_summary(
+    plan: BridgePlan, *, disabled: Mapping[str, str] | None = None, resolve: Resolve | None = None
+) -> dict[str, Any]:
     """Return the summary of a plan as values that `json.dumps` takes with `allow_nan=False`.
 
     Keys with an empty or default value are left out. `disabled` is the reason why an interface is not live. For the
@@ -206,24 +219,42 @@ def plan_summary(plan: BridgePlan, *, disabled: Mapping[str, str] | None = None)
     Args:
         plan: The plan.
         disabled: Reasons, found when interfaces were opened, why an enabled one is not live, by prim path.
+        resolve: Apply the remap rules of a node; None: there are none.
     """
     found = disabled or {}
+
+    def summarized(interface: InterfacePlan, **more: Any) -> dict[str, Any]:
+        resolved = resolve(interface) if resolve is not None and interface.enabled else interface.name
+        if resolved != interface.name:
+            more["remapped"] = resolved
+        return _interface_summary(interface, found, **more)
+
+    served = {
+        "robots": [_robot_summary(robot) for robot in plan.robots],
+        "topics": [summarized(topic, **_topic_summary(topic)) for topic in plan.topics],
+        "services": [summarized(service) for service in plan.services],
+        "actions": [summarized(action) for action in plan.actions],
+        "controllers": [_controller_summary(controller) for controller in plan.controllers],
+    }
     return {
         "version": SUMMARY_VERSION,
         "asset": plan.asset,
+        "digest": hashlib.sha256(_line(served).encode()).hexdigest()[:_DIGEST_CHARACTERS],
         **_present(variants=_variants(plan)),
-        "robots": [_robot_summary(robot) for robot in plan.robots],
-        "topics": [_interface_summary(topic, found, **_topic_summary(topic)) for topic in plan.topics],
-        "services": [_interface_summary(service, found) for service in plan.services],
-        "actions": [_interface_summary(action, found) for action in plan.actions],
-        "controllers": [_controller_summary(controller) for controller in plan.controllers],
+        **served,
         "diagnostics": _findings(plan.diagnostics),
     }
 
 
-def plan_summary_text(plan: BridgePlan, *, disabled: Mapping[str, str] | None = None) -> str:
+def plan_summary_text(
+    plan: BridgePlan, *, disabled: Mapping[str, str] | None = None, resolve: Resolve | None = None
+) -> str:
     """Return `plan_summary` as one line of ASCII JSON."""
-    return json.dumps(plan_summary(plan, disabled=disabled), separators=(",", ":"), allow_nan=False)
+    return _line(plan_summary(plan, disabled=disabled, resolve=resolve))
+
+
+def _line(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
 def _present(**values: Any) -> dict[str, Any]:
@@ -264,6 +295,17 @@ def _topic_summary(topic: TopicPlan) -> dict[str, Any]:
     return {
         "rate": _plain_value(topic.publish_rate),
         "frame_id": topic.frame_id if topic.role == "publisher" else "",
+        "qos": _qos_summary(topic.qos),
+    }
+
+
+def _qos_summary(qos: QosPlan) -> dict[str, Any]:
+    """Return the policies that differ from ROS 2's defaults: reliable, volatile, keep_last, 10."""
+    default = QosPlan()
+    return {
+        name: getattr(qos, name)
+        for name in ("reliability", "durability", "history", "depth")
+        if getattr(qos, name) != getattr(default, name)
     }
 
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.controller_schemas import (
-    CONTROLLER_SCHEMAS,
+    CONTROLLERS,
     DIFF_DRIVE,
     EXTERNAL,
     RIGID_BODY_TWIST,
@@ -204,17 +204,19 @@ def controller_fault(
     if controller.schema == EXTERNAL:
         pairs = list(zip(controller.joints, controller.dofs, strict=True))
         return _targets_fault(plan, controller.robot, pairs, unmoved, positions_only=False)
-    schema = CONTROLLER_SCHEMAS.get(controller.schema)
+    schema = CONTROLLERS.get(controller.schema)
     if schema is None or not schema.commands:
         return None
-    fault = _joints_fault(controller, unmoved.get(schema.commands, ()), schema.commands)
-    if fault is None and controller.schema == DIFF_DRIVE and controller.robot >= 0:
+    fault = _joints_fault(
+        controller, unmoved.get(schema.commands, ()), schema.commands, base=schema.claims_base
+    )
+    if fault is None and schema.claims_base and controller.robot >= 0:
         return _base_fault(plan, plan.robots[controller.robot], _TURNING_WHEELS, acts=True)
     return fault
 
 
 def _joints_fault(
-    controller: ControllerPlan, groups: Sequence[Unmoved], interface: CommandInterface
+    controller: ControllerPlan, groups: Sequence[Unmoved], interface: CommandInterface, *, base: bool
 ) -> ActuationFault | None:
     pairs = list(zip(controller.joints, controller.dofs, strict=True))
     stuck = _stuck(pairs, groups)
@@ -222,12 +224,12 @@ def _joints_fault(
         return None
     names = _names(stuck)
     acts = False
-    consequence = "its goals are refused"
+    consequence = "what it is told is dropped" if base else "its goals are refused"
     if controller.schema == DIFF_DRIVE:
         # One wheel of a side is enough to turn it.
         sides = [controller.parameters.get(side, ()) for side in ("left_wheels", "right_wheels")]
         acts = all(set(side) - names for side in sides)
-        consequence = "the other wheels drive" if acts else "what it is told is dropped"
+        consequence = "the other wheels drive" if acts else consequence
     return ActuationFault(
         code=NO_DRIVE,
         message=f"{_described(stuck, interface)}; {consequence}",

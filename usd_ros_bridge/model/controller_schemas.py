@@ -1,14 +1,16 @@
 """Controller schemas, one row each, for reading, planning and running.
 
-The control extension schemas of ros-simulation/openusd-schemas, and the gripper, which has none.
+The control extension schemas of ros-simulation/openusd-schemas, the gripper, which has none, and those of plug-ins.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, Literal
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Final, Literal
 
+from usd_ros_bridge.errors import alternatives, quoted
 from usd_ros_bridge.model.message_types import (
     FOLLOW_JOINT_TRAJECTORY,
     GRIPPERS,
@@ -16,6 +18,7 @@ from usd_ros_bridge.model.message_types import (
     JOINT_TRAJECTORY,
     ODOMETRY,
     TWISTS,
+    message_type,
 )
 from usd_ros_bridge.model.plan import InterfacePlan
 from usd_ros_bridge.model.records import (
@@ -25,7 +28,10 @@ from usd_ros_bridge.model.records import (
     JointStateBroadcasterRecord,
     JointTrajectoryRecord,
     RigidBodyTwistRecord,
+    attribute_fields,
 )
+from usd_ros_bridge.plugins import Registry
+from usd_ros_bridge.ranges import NumberRange, controller_range
 
 DIFF_DRIVE: Final = "RosControlDiffDriveAPI"
 EXTERNAL: Final = "RosControlExternalAPI"
@@ -65,10 +71,9 @@ class ControllerSchema:
     """One controller schema.
 
     Attributes:
-        group: `module:class` in `usd_ros_bridge.controllers` that runs its controllers; imported when a plan has one.
+        group: `module:class` that runs its controllers, a GroupFactory; imported when a plan has one.
         record: Record type of prims with the schema; None for controllers that only an interface implies.
-        planner: `module:class` in `usd_ros_bridge.planning` that plans one. The default plans what the fields below
-            have.
+        planner: `module:class` that plans one. The default plans what the fields below have.
         ports: Relationships to interfaces, in the schema's order.
         unnamed: Role and type of interfaces that a controller has without a relationship to them.
         joints: Fields with relationships to joints.
@@ -76,11 +81,15 @@ class ControllerSchema:
         commands: Kind of command without which it cannot move them; None where messages decide, or it has none.
         claims_base: It moves the base of its robot, and is the only one to command it.
         positive: Fields that must be authored as positive numbers.
+        ranges: Ranges of numbers by field, in SI units; of others, those of `controller_range`.
+        references: Names of the reference interfaces that its controllers export, as chainable controllers of
+            ros2_control do: numbers that another controller may command instead of a topic.
+        chain: Field with a relationship to the controllers whose references it commands, "" for none.
     """
 
     group: str
     record: type[ControllerRecord] | None = None
-    planner: str = "controller_planner:ControllerPlanner"
+    planner: str = "usd_ros_bridge.planning.controller_planner:ControllerPlanner"
     ports: tuple[Port, ...] = ()
     unnamed: frozenset[tuple[str, str]] = frozenset()
     joints: tuple[str, ...] = ()
@@ -88,6 +97,9 @@ class ControllerSchema:
     commands: CommandInterface | None = None
     claims_base: bool = False
     positive: tuple[str, ...] = ()
+    ranges: Mapping[str, NumberRange] = field(default_factory=dict)
+    references: tuple[str, ...] = ()
+    chain: str = ""
 
     def uses(self, interface: InterfacePlan) -> bool:
         """Return whether controllers of the schema use interfaces of a role and type: a prim may have several."""
@@ -102,8 +114,8 @@ _CMD_VEL = Port(field="subscriber", kind="topic", role="subscription", types=TWI
 CONTROLLER_SCHEMAS: Final[Mapping[str, ControllerSchema]] = {
     DIFF_DRIVE: ControllerSchema(
         record=DiffDriveRecord,
-        group="diff_drive:DiffDrives",
-        planner="controller_planner:DiffDrivePlanner",
+        group="usd_ros_bridge.controllers.diff_drive:DiffDrives",
+        planner="usd_ros_bridge.planning.controller_planner:DiffDrivePlanner",
         ports=(
             _CMD_VEL,
             Port(field="odom", kind="topic", role="publisher", types=frozenset({ODOMETRY}), required=False),
@@ -112,28 +124,30 @@ CONTROLLER_SCHEMAS: Final[Mapping[str, ControllerSchema]] = {
         commands="velocity",
         claims_base=True,
         positive=("wheel_separation", "wheel_radius"),
+        # As diff_drive_controller calls them.
+        references=("linear/velocity", "angular/velocity"),
     ),
     EXTERNAL: ControllerSchema(
         record=ExternalControlRecord,
-        group="forward_command:ExternalControls",
-        planner="controller_planner:ExternalControlPlanner",
+        group="usd_ros_bridge.controllers.forward_command:ExternalControls",
+        planner="usd_ros_bridge.planning.controller_planner:ExternalControlPlanner",
         unnamed=frozenset({("publisher", JOINT_STATE), ("subscription", JOINT_STATE)}),
     ),
     GRIPPER: ControllerSchema(
-        group="gripper:Grippers",
+        group="usd_ros_bridge.controllers.gripper:Grippers",
         unnamed=frozenset(("server", name) for name in GRIPPERS),
         commands="position",
     ),
     JOINT_STATE_BROADCASTER: ControllerSchema(
         record=JointStateBroadcasterRecord,
-        group="controller_group:JointStateBroadcasters",
+        group="usd_ros_bridge.controllers.controller_group:JointStateBroadcasters",
         ports=(Port(field="publisher", kind="topic", role="publisher", types=frozenset({JOINT_STATE})),),
         joints=("joints",),
         writes=False,
     ),
     JOINT_TRAJECTORY_CONTROLLER: ControllerSchema(
         record=JointTrajectoryRecord,
-        group="trajectory.controller:JointTrajectoryControllers",
+        group="usd_ros_bridge.controllers.trajectory.controller:JointTrajectoryControllers",
         ports=(
             Port(field="server", kind="action", role="server", types=frozenset({FOLLOW_JOINT_TRAJECTORY})),
         ),
@@ -143,20 +157,89 @@ CONTROLLER_SCHEMAS: Final[Mapping[str, ControllerSchema]] = {
     ),
     RIGID_BODY_TWIST: ControllerSchema(
         record=RigidBodyTwistRecord,
-        group="forward_command:RigidBodyTwists",
-        planner="controller_planner:RigidBodyTwistPlanner",
+        group="usd_ros_bridge.controllers.forward_command:RigidBodyTwists",
+        planner="usd_ros_bridge.planning.controller_planner:RigidBodyTwistPlanner",
         ports=(_CMD_VEL,),
     ),
 }
-"""By ControllerPlan.schema: the name of the applied API schema."""
+"""What is built in, by ControllerPlan.schema: the name of the applied API schema."""
+
+_IMPLYING: Final = frozenset({FOLLOW_JOINT_TRAJECTORY, JOINT_TRAJECTORY, JOINT_STATE, *TWISTS, *GRIPPERS})
+"""Types of interfaces that imply a built-in controller."""
+
+
+def _is_taken(name: str) -> bool:
+    """Return whether a name is built in: a schema, or a type that the bridge makes commands of by itself."""
+    return (
+        name in CONTROLLER_SCHEMAS or name in _IMPLYING or bool("/" in name and message_type(name).commands)
+    )
+
+
+def _fault_of(row: object) -> str:
+    """Return what is wrong with the row of a plug-in, "" if nothing is."""
+    if not isinstance(row, ControllerSchema):
+        return f"it is a {type(row).__name__}, no ControllerSchema"
+    for name in ("group", "planner"):
+        if not all(getattr(row, name).partition(":")[::2]):
+            return f"{name} is {quoted(getattr(row, name))}, not module:class"
+    record: object = row.record
+    if record is not None and not (isinstance(record, type) and issubclass(record, ControllerRecord)):
+        return "its record is no subclass of ControllerRecord"
+    fields = {} if row.record is None else dict(attribute_fields(row.record))
+    named = (
+        *(port.field for port in row.ports),
+        *row.joints,
+        *row.positive,
+        *row.ranges,
+        *filter(None, [row.chain]),
+    )
+    missing = next((name for name in named if name not in fields), None)
+    if missing is not None:
+        return f"its record has no field {quoted(missing)}; {alternatives(missing, fields)}"
+    return ""
+
+
+CONTROLLERS: Final[Registry[ControllerSchema]] = Registry(
+    "controllers",
+    "controller",
+    CONTROLLER_SCHEMAS,
+    check=_fault_of,
+    # Metadata of distributions cannot hold a slash.
+    spell=lambda name: name.replace(".", "/"),
+    known=_is_taken,
+)
+"""All controllers, those of plug-ins too, by API schema or by interface type (`my_msgs/msg/Heat`)."""
+
+
+_BY_RECORD: Final = {row.record: name for name, row in CONTROLLER_SCHEMAS.items() if row.record is not None}
 
 
 def schema_name(record_type: type[ControllerRecord]) -> str:
     """Return the name of the schema whose prims are read as a record type."""
-    return next(name for name, schema in CONTROLLER_SCHEMAS.items() if schema.record is record_type)
+    found = _BY_RECORD.get(record_type)
+    if found is not None:
+        return found
+    return next(name for name, schema in CONTROLLERS.loaded().items() if schema.record is record_type)
 
 
 def uses_interface(schema: str, interface: InterfacePlan) -> bool:
     """Return whether controllers of a schema use interfaces of this role and type; without a row, they use all."""
-    row = CONTROLLER_SCHEMAS.get(schema)
-    return row is None or row.uses(interface)
+    row = CONTROLLERS.get(schema)
+    return row is None or schema == interface.type or row.uses(interface)
+
+
+def parameter_range(schema: str, name: str) -> NumberRange:
+    """Return the range of a controller's number.
+
+    Args:
+        schema: ControllerPlan.schema.
+        name: Field of the record.
+    """
+    row = CONTROLLERS.get(schema)
+    return controller_range(name) if row is None else row.ranges.get(name, controller_range(name))
+
+
+def load_class(name: str) -> Any:
+    """Import the class that a row names as `module:class`."""
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(module), attribute)

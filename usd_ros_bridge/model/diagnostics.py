@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from usd_ros_bridge.errors import error_text, escaped
 
@@ -72,6 +72,9 @@ def _from_here(file: str) -> str:
     except FileNotFoundError:
         return file
     return file.removeprefix(below)
+
+
+PLUGIN_REMEDY: Final = "usd_ros_bridge plugins shows all plug-ins and their faults"
 
 
 def internal_fault(path: str, what: str, error: BaseException) -> Diagnostic:

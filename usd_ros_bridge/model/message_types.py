@@ -1,14 +1,17 @@
 """Interface types: their names, and what each means to planning, to the runtime and to backends.
 
 One row per type. How its messages are encoded and decoded is one row in `ros/codecs/`. No other module spells a type
-name.
+name. Other distributions add types with entry points of the group `usd_ros_bridge.codecs`: each names a `CodecPlugin`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol, runtime_checkable
+from typing import Any, Final, Literal, Protocol, runtime_checkable
+
+from usd_ros_bridge.errors import BridgeError, quoted
+from usd_ros_bridge.plugins import PluginEntry, Registry
 
 CommandKind = Literal["", "joint_targets", "joint_positions", "body_twist", "body_pose"]
 
@@ -107,14 +110,13 @@ _INTEGER_ARRAYS: Final = frozenset(f"{name}[]" for name in _INTEGERS)
 _NUMBER_ARRAYS: Final = frozenset(f"{name}[]" for name in _NUMBERS)
 _INTEGER_NAMES: Final = ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
 
-MESSAGE_TYPES: Final[Mapping[str, MessageType]] = {
+_ROWS: Final[Mapping[str, MessageType]] = {
     ACCEL_STAMPED: MessageType(of_body=True, display="AccelStamped"),
     POSE_STAMPED: MessageType(of_body=True, in_world=True, commands="body_pose", display="Pose"),
     TRANSFORM_STAMPED: MessageType(of_body=True, in_world=True, has_child_frame=True),
     TWIST: MessageType(of_body=True, commands="body_twist"),
     TWIST_STAMPED: MessageType(of_body=True, commands="body_twist", display="TwistStamped"),
     WRENCH_STAMPED: MessageType(of_body=True, sensor="wrench", display="Wrench"),
-    OCCUPANCY_GRID: MessageType(latched=True, display="Map"),
     ODOMETRY: MessageType(of_body=True, has_child_frame=True, display="Odometry"),
     CAMERA_INFO: MessageType(best_effort=True),
     COMPRESSED_IMAGE: MessageType(best_effort=True, sensor="camera", display="Image"),
@@ -125,7 +127,6 @@ MESSAGE_TYPES: Final[Mapping[str, MessageType]] = {
     JOINT_STATE: MessageType(of_joints=True, commands="joint_targets"),
     LASER_SCAN: MessageType(best_effort=True, sensor="lidar", display="LaserScan"),
     MAGNETIC_FIELD: MessageType(best_effort=True, sensor="magnetometer"),
-    "sensor_msgs/msg/MultiEchoLaserScan": MessageType(best_effort=True),
     NAV_SAT_FIX: MessageType(best_effort=True, sensor="gnss"),
     POINT_CLOUD: MessageType(best_effort=True, sensor="lidar", display="PointCloud2"),
     RANGE: MessageType(best_effort=True, sensor="range", display="Range"),
@@ -142,6 +143,12 @@ MESSAGE_TYPES: Final[Mapping[str, MessageType]] = {
     **{f"std_msgs/msg/{name}MultiArray": MessageType(shows=_INTEGER_ARRAYS) for name in _INTEGER_NAMES},
     STRING: MessageType(latched_name="robot_description", shows=_TEXTS),
     TF_MESSAGE: MessageType(latched_name="tf_static"),
+}
+"""Types that the bridge encodes or decodes."""
+
+_WITHOUT_CODEC: Final[Mapping[str, MessageType]] = {
+    OCCUPANCY_GRID: MessageType(latched=True, display="Map"),
+    "sensor_msgs/msg/MultiEchoLaserScan": MessageType(best_effort=True),
     POINT_STAMPED: MessageType(display="PointStamped"),
     POSE_WITH_COVARIANCE_STAMPED: MessageType(display="PoseWithCovariance"),
     "geometry_msgs/msg/PolygonStamped": MessageType(display="Polygon"),
@@ -150,13 +157,80 @@ MESSAGE_TYPES: Final[Mapping[str, MessageType]] = {
     "visualization_msgs/msg/Marker": MessageType(display="Marker"),
     "visualization_msgs/msg/MarkerArray": MessageType(display="MarkerArray"),
 }
+"""Types that plug-ins may encode and decode."""
+
+_WITHOUT_ROW: Final = frozenset({JOINT_TRAJECTORY, FOLLOW_JOINT_TRAJECTORY, *GRIPPERS})
+"""Types that the bridge decodes, and that mean nothing to planning."""
 
 _OTHER: Final = MessageType()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodecPlugin:
+    """A message type, or the type of a controller's action, of another distribution.
+
+    Planning imports the module that has it, in a process without rclpy. What needs rclpy stays in the modules that it
+    names.
+
+    Attributes:
+        meaning: Meaning of the message type to planning. None: the bridge's own, if it has a row for the type.
+        codec: `module:attribute` of the `MessageCodec`, or of the `ActionCodec` of an action. "" for none.
+        sink: `module:attribute` of a function `make(context, topic)` that returns the `Sink` of a subscription. "" for
+            that of `meaning.commands`.
+    """
+
+    meaning: MessageType | None = None
+    codec: str = ""
+    sink: str = ""
+
+
+def plugin_fault(found: object) -> str:
+    """Return why an object is no codec plug-in, "" if it is one."""
+    if not isinstance(found, CodecPlugin):
+        return f"it is a {type(found).__name__}, no CodecPlugin"
+    meaning: Any = found.meaning
+    if not isinstance(meaning, MessageType | None):
+        return f"its meaning is a {type(meaning).__name__}, no MessageType"
+    for name in ("codec", "sink"):
+        value = getattr(found, name)
+        if value and not (isinstance(value, str) and all(value.partition(":"))):
+            return f"its {name} {quoted(value)} is no module:attribute"
+    return ""
+
+
+def spell_type(entry_point: str) -> str:
+    """Return the type (`my_msgs/msg/Heat`) that an entry point (`my_msgs.msg.Heat`) is named after."""
+    return entry_point.replace(".", "/")
+
+
+def is_own_type(name: str) -> bool:
+    """Return whether the bridge itself encodes or decodes a type: no plug-in can replace that."""
+    return name in _ROWS or name in _WITHOUT_ROW
+
+
+def _meaning(entry: PluginEntry, plugin: Any) -> MessageType:
+    if entry.name.count("/") != 2 or not {"msg", "action"} & set(entry.name.split("/")[1:2]):
+        raise BridgeError("the entry point is named after no type, such as my_msgs.msg.Heat")
+    return plugin.meaning or _WITHOUT_CODEC.get(entry.name, _OTHER)
+
+
+MESSAGE_TYPES: Final = Registry(
+    "codecs",
+    "codec",
+    _ROWS,
+    check=plugin_fault,
+    spell=spell_type,
+    known=is_own_type,
+    defaults=_WITHOUT_CODEC,
+    convert=_meaning,
+)
+"""Meanings of message types: those of the bridge, and those of other distributions' codecs."""
+
+
 def message_type(name: str) -> MessageType:
     """Return the meaning of a message type; the default for a type without a row."""
-    return MESSAGE_TYPES.get(name, _OTHER)
+    meaning: MessageType = MESSAGE_TYPES.get(name, _OTHER)
+    return meaning
 
 
 def is_of_simulation(type_name: str) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from operator import index
+from typing import Final, SupportsIndex
 
+from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.ranges import RATE
 
 SECOND_NS: Final = 1_000_000_000
@@ -12,6 +14,22 @@ SECOND_NS: Final = 1_000_000_000
 def duration_to_ns(seconds: float) -> int:
     """Return a duration in nanoseconds."""
     return round(seconds * SECOND_NS)
+
+
+def nanoseconds(time_ns: SupportsIndex) -> int:
+    """Return a time that a caller gave, in nanoseconds, as an int. Other integers, such as numpy's, are possible.
+
+    Raises:
+        BridgeError: It is no integer; the message says how to make one of seconds.
+    """
+    if not isinstance(time_ns, bool):
+        try:
+            return index(time_ns)
+        except TypeError:
+            pass
+    raise BridgeError(
+        f"time_ns={time_ns!r}: time is an int of nanoseconds. Of seconds: round(seconds * 1_000_000_000)"
+    )
 
 
 def period_ns(rate: float) -> int:

@@ -14,6 +14,7 @@ from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.message_types import TypeCatalog
 from usd_ros_bridge.model.physics import PhysicsScene
 from usd_ros_bridge.model.records import DofAxis, JointType
+from usd_ros_bridge.model.sensor_schemas import SensorPlan
 from usd_ros_bridge.model.sensors import CameraModel
 from usd_ros_bridge.model.state import JointTrack, Layout, PoseTrack
 from usd_ros_bridge.options import PlanOptions, ReadOptions, VariantSelection, VariantSet
@@ -350,8 +351,9 @@ class ControllerPlan:
         reason: Why not, "" where enabled.
         switchable: It could work: it does, or it is off because of `starts_enabled` or of another controller
             that is active. Such a plan is complete, and may be switched on at run time; another one never can.
-        claims: Targets that no other active controller may write: layout rows of degrees of freedom (int) and prim
-            paths of bodies (str); empty for a controller that only reads.
+        claims: Targets that no other active controller may write: layout rows of degrees of freedom (int), prim paths
+            of bodies, and references of other controllers (str); empty for a controller that only reads.
+        chained: Prim paths of the controllers whose references it commands.
         implied: An interface stands for it without a schema.
     """
 
@@ -366,6 +368,7 @@ class ControllerPlan:
     reason: str = ""
     switchable: bool = True
     claims: tuple[int | str, ...] = ()
+    chained: tuple[str, ...] = ()
     implied: bool = False
 
 
@@ -375,6 +378,7 @@ class BridgePlan:
 
     Attributes:
         asset: The asset as the caller named it.
+        sensors: Publishers that sensor models of plug-ins feed.
         layout: Which rows of the state's arrays are which bodies and degrees of freedom, and their state at rest.
         scene: Cameras, time samples and the like, in SI units.
         physics: Input of engines; None if it was not read.
@@ -395,6 +399,7 @@ class BridgePlan:
     services: tuple[ServicePlan, ...] = ()
     actions: tuple[ActionPlan, ...] = ()
     controllers: tuple[ControllerPlan, ...] = ()
+    sensors: tuple[SensorPlan, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     layout: Layout = field(default_factory=Layout)
     scene: Scene = field(default_factory=Scene, repr=False)

@@ -87,6 +87,19 @@ class ActuatedRecord(Record):
     target: tuple[str, ...] | None = attribute("mjc:target", "rel", aliases=("newton:targets",))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SensorModelRecord(Record):
+    """A prim with the schema, or of the type, of a sensor model of another distribution.
+
+    Attributes:
+        schema: Name of the model.
+        values: Authored values by USD name: of the model's attributes, and of others in their namespaces.
+    """
+
+    schema: str
+    values: Mapping[str, Any]
+
+
 # --- ROS interfaces (REP 0158 section 2) -----------------------------------------------------------------------
 
 

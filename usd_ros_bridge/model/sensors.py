@@ -186,6 +186,16 @@ class CameraSensor(Sensor):
     png_level: int = 3
 
 
+def image_path(path: str, kind: str) -> str:
+    """Return the path of the CameraSensor of an image that a sensor model of a plug-in reads.
+
+    Args:
+        path: Prim path of the model's publisher.
+        kind: `color`, `depth` or `segmentation`.
+    """
+    return f"{path}#{kind}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GnssSensor(Sensor):
     """NavSatFix from a georeferenced origin: world X is east, Y north, Z up (REP 105) there, unless turned.

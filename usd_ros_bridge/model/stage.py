@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ from usd_ros_bridge.model.records import (
     Matrix4,
     Record,
     RigidBodyRecord,
+    SensorModelRecord,
     ServiceRecord,
     TopicRecord,
 )
@@ -135,6 +137,8 @@ class StageRecords:
         asset_names: `assetInfo.name` by path, of the prims that may be a robot's root and author one.
         sources: USD value type by path of each attribute that a publisher names as its source; "" where there is no
             such attribute.
+        sensor_models: Prims of sensor models that plug-ins bring.
+        scene_values: What those models read of any prim, by USD name, by path.
         collections: Members of each collection that a relationship targets, by `/Prim.collection:name`.
         physics: Records for engines; None if they were not read.
         diagnostics: Faults that reading found: wrong value types, broken composition, refused references, units.
@@ -162,6 +166,8 @@ class StageRecords:
     isaac_sites: tuple[IsaacSiteRecord, ...] = ()
     cameras: tuple[CameraRecord, ...] = ()
     plain_links: tuple[PlainLinkRecord, ...] = ()
+    sensor_models: tuple[SensorModelRecord, ...] = ()
+    scene_values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     pose_tracks: tuple[PoseTrackRecord, ...] = ()
     value_tracks: tuple[ValueTrackRecord, ...] = ()
     repeats: Mapping[str, str] = field(default_factory=dict)

@@ -6,10 +6,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from usd_ros_bridge.model.controller_schemas import DIFF_DRIVE
+from usd_ros_bridge.model.controller_schemas import CONTROLLERS, schema_name
 from usd_ros_bridge.model.message_types import ODOMETRY
 from usd_ros_bridge.model.plan import ControllerPlan
-from usd_ros_bridge.model.records import DiffDriveRecord
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning.interfaces import InterfaceDraft
@@ -94,24 +93,25 @@ def base_frames(bases: Sequence[Base], odom_frames: Mapping[int, str]) -> dict[s
 
 
 def wheel_joints(records: StageRecords) -> set[str]:
-    """Return the joints that differential drives name, whatever else is wrong with them."""
+    """Return the joints that controllers of a base name, whatever else is wrong with them: wheels."""
     targets = [
         target
         for record in records.controllers
-        if isinstance(record, DiffDriveRecord)
-        for target in (*(record.left_wheels or ()), *(record.right_wheels or ()))
+        if (schema := CONTROLLERS[schema_name(type(record))]).claims_base
+        for name in schema.joints
+        for target in getattr(record, name) or ()
     ]
     return {path for target in targets for path in records.collections.get(target, (target,))}
 
 
 def odometry_owners(plans: Iterable[ControllerPlan], interfaces: Iterable[InterfaceDraft]) -> dict[int, str]:
-    """Return the odometry frame of each robot that an active differential drive with an odometry publisher owns."""
+    """Return the odometry frame of each robot whose base an active controller with an odometry publisher moves."""
     odometry = {
         draft.path: draft for draft in interfaces if draft.type == ODOMETRY and draft.role == "publisher"
     }
     result: dict[int, str] = {}
     for plan in plans:
-        if plan.schema == DIFF_DRIVE and plan.enabled and plan.robot >= 0:
+        if CONTROLLERS[plan.schema].claims_base and plan.enabled and plan.robot >= 0:
             for path in plan.interfaces:
                 draft = odometry.get(path)
                 if draft is not None and not draft.reason:

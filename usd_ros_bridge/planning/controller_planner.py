@@ -7,13 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from typing import Any, Generic, TypeVar, get_args
 
-from usd_ros_bridge.errors import nearest, quoted
+from usd_ros_bridge.errors import alternatives, nearest, quoted
 from usd_ros_bridge.model.actuation import free_base_remedy
-from usd_ros_bridge.model.controller_schemas import CONTROLLER_SCHEMAS, Port, schema_name
-from usd_ros_bridge.model.diagnostics import CONTAINED, DiagnosticCollector
+from usd_ros_bridge.model.controller_schemas import (
+    CONTROLLERS,
+    Port,
+    load_class,
+    parameter_range,
+    schema_name,
+)
+from usd_ros_bridge.model.diagnostics import CONTAINED, PLUGIN_REMEDY, DiagnosticCollector
 from usd_ros_bridge.model.message_types import FOLLOW_JOINT_TRAJECTORY, JOINT_STATE, JOINT_TRAJECTORY
 from usd_ros_bridge.model.plan import STARTS_DISABLED, ControllerPlan, DofPlan
 from usd_ros_bridge.model.records import (
@@ -32,7 +37,7 @@ from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel
 from usd_ros_bridge.planning.names import missing_prim, prim_name
 from usd_ros_bridge.planning.robot_joints import RobotJoints
 from usd_ros_bridge.planning.stage_index import StageIndex
-from usd_ros_bridge.ranges import NumberRange, controller_range
+from usd_ros_bridge.ranges import NumberRange
 
 _COLLECTION = ".collection:"
 
@@ -175,9 +180,6 @@ class ControllerTargets:
         )
 
 
-_DIAGONAL = 6
-"""Numbers on the diagonal of a covariance of position and orientation."""
-
 _BEYOND_LIMITS = ":beyond_limits"
 
 
@@ -216,14 +218,23 @@ def plan_declared(scope: ControllerScope) -> list[ControllerPlan]:
     """Plan all controllers with a schema, in traversal order, before it is settled which of them may be active."""
     plans = []
     for record in scope.index.records.controllers:
+        name = schema_name(type(record))
         try:
-            name = schema_name(type(record))
-            module, _, planner = CONTROLLER_SCHEMAS[name].planner.partition(":")
-            planner_class = getattr(import_module(f"{__package__}.{module}"), planner)
+            planner_class = load_class(CONTROLLERS[name].planner)
             plans.append(planner_class(scope, name, record).plan())
-        except CONTAINED as error:
-            scope.findings.internal(record.path, "planning this controller", error)
+        except Exception as error:
+            if CONTROLLERS.is_foreign(name):
+                report_plugin(scope.findings, record.path, CONTROLLERS.failure(name, error))
+            elif isinstance(error, CONTAINED):
+                scope.findings.internal(record.path, "planning this controller", error)
+            else:
+                raise
     return plans
+
+
+def report_plugin(findings: DiagnosticCollector, path: str, fault: str) -> None:
+    """Report that the plug-in of a prim's controller cannot be used, or failed."""
+    findings.error("4.2.3.plugin", path, f"{fault}; the controller is left out", PLUGIN_REMEDY)
 
 
 R = TypeVar("R", bound=ControllerRecord)
@@ -242,7 +253,7 @@ class ControllerPlanner(Generic[R]):
         """
         self.scope = scope
         self.name = name
-        self.schema = CONTROLLER_SCHEMAS[name]
+        self.schema = CONTROLLERS[name]
         self.record = record
 
     def plan(self) -> ControllerPlan:
@@ -250,7 +261,7 @@ class ControllerPlanner(Generic[R]):
         record = self.record
         plan = ControllerPlan(path=record.path, schema=self.name, robot=self.scope.robot_of(record.path))
         try:
-            plan = replace(plan, interfaces=self.interfaces())
+            plan = replace(plan, interfaces=self.interfaces(), chained=self.chained())
             plan = self.with_joints(plan)
             plan = replace(plan, parameters={**self._attributes(), **self.extra_parameters(plan)})
             off = next((draft for draft in self.drafts() if not draft.is_switchable), None)
@@ -294,6 +305,29 @@ class ControllerPlanner(Generic[R]):
         if ("subscription", JOINT_TRAJECTORY) in self.schema.unnamed:
             paths += self.scope.trajectory_topics.get(self.record.path, ())
         return tuple(paths)
+
+    def chained(self) -> tuple[str, ...]:
+        """Return the prim paths of the controllers whose references this one commands.
+
+        Raises:
+            Fault: One is no controller with references, or there is none.
+        """
+        if not self.schema.chain:
+            return ()
+        name = self.attribute(self.schema.chain)
+        targets = tuple(dict.fromkeys(getattr(self.record, self.schema.chain) or ()))
+        if not targets and not self.schema.joints:
+            raise Fault(f"{name} names no controller", attribute=name)
+        possible = {
+            record.path
+            for record in self.scope.index.records.controllers
+            if record is not self.record and CONTROLLERS[schema_name(type(record))].references
+        }
+        for target in targets:
+            if target not in possible:
+                remedy = alternatives(target, possible, label="controllers with references:")
+                raise Fault(f"{name}: {quoted(target)} is no controller with references", remedy, name)
+        return targets
 
     def drafts(self) -> list[InterfaceDraft]:
         """Return the interfaces without which the controller cannot work."""
@@ -371,11 +405,13 @@ class ControllerPlanner(Generic[R]):
             if spec.type_name == "rel" or each == "starts_enabled":
                 continue
             value = fallback(self.record, each)
-            possible = controller_range(each)
+            possible = parameter_range(self.name, each)
             if each in self.schema.positive and value is not None and value not in possible:
                 raise Fault(f"{spec.name} is {quoted(value)}, not in {possible}")
             if not is_usable(value, spec.fallback, possible, spec.name):
-                report_unusable(self.scope.findings, self.record.path, spec.name, value, possible)
+                report_unusable(
+                    self.scope.findings, self.record.path, spec.name, value, spec.fallback, possible
+                )
                 value = spec.fallback
             if each in self.schema.positive and value is None:
                 raise Fault(f"{spec.name} must be authored as a positive number")
@@ -480,17 +516,17 @@ def is_usable(value: Any, default: Any, possible: NumberRange, attribute: str = 
     if attribute.endswith(_BEYOND_LIMITS):
         return value in ("", *get_args(BeyondLimits))
     if isinstance(value, tuple):
-        return len(value) == len(default) and all(is_usable(each, 0.0, possible) for each in value)
+        return len(value) == len(default or value) and all(is_usable(each, 0.0, possible) for each in value)
     return isinstance(value, bool) or not isinstance(value, (int, float)) or value in possible
 
 
 def report_unusable(
-    findings: DiagnosticCollector, path: str, attribute: str, value: Any, possible: NumberRange
+    findings: DiagnosticCollector, path: str, attribute: str, value: Any, default: Any, possible: NumberRange
 ) -> None:
     """Report a parameter that is not usable; the schema's default stands in for it."""
     remedy = f"author a number: {possible}"
     if isinstance(value, tuple):
-        remedy = f"author {_DIAGONAL} numbers: {possible}"
+        remedy = f"author {len(default or value)} numbers: {possible}"
     if attribute.endswith(_BEYOND_LIMITS):
         remedy = f"author one of {', '.join(get_args(BeyondLimits))}"
     findings.error(

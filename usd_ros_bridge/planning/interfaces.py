@@ -15,6 +15,7 @@ from usd_ros_bridge.model.diagnostics import CONTAINED, DiagnosticCollector
 from usd_ros_bridge.model.message_types import (
     CLOCK,
     JOINT_STATE,
+    MESSAGE_TYPES,
     TypeCatalog,
     TypeListing,
     is_of_simulation,
@@ -72,6 +73,7 @@ def source_fault(record: TopicRecord, types: Mapping[str, str]) -> tuple[str, st
 
 InterfaceRecord = TopicRecord | ServiceRecord | ActionRecord
 
+_CODEC_REMEDY: Final = "repair, update or remove the plug-in; handlers and sources work without it"
 _MESSAGES = "_msgs"
 _GLOBAL = frozenset({"/tf", "/tf_static", "/clock", "/diagnostics", "/rosout"})
 """Topics that ROS 2 tools look for under their absolute names."""
@@ -274,6 +276,11 @@ class _Drafter:
         elif self._catalog is not None and not self._catalog.contains(type_name):
             fault, remedy = _missing_type(type_name, self._catalog, suggests=self._findings.suggests)
             self._findings.warning("2.3.type", record.path, fault, remedy, attribute=f"ros:{kind}:type")
+        elif disabled := MESSAGE_TYPES.fault(type_name):
+            # No reason against the interface: handlers and sources serve it.
+            self._findings.warning(
+                "2.3.codec", record.path, disabled, _CODEC_REMEDY, attribute=f"ros:{kind}:type"
+            )
         return fault
 
     def _prohibited(self, record: InterfaceRecord, resolved: str) -> str:

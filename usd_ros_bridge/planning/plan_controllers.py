@@ -6,13 +6,13 @@ action and the command topic of a trajectory controller are side by side, below 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.controller_schemas import (
-    CONTROLLER_SCHEMAS,
+    CONTROLLERS,
     EXTERNAL,
     GRIPPER,
     JOINT_STATE_BROADCASTER,
@@ -42,6 +42,7 @@ from usd_ros_bridge.planning.controller_planner import (
     is_trajectory_topic,
     is_usable,
     plan_declared,
+    report_plugin,
     report_unusable,
     with_dofs,
 )
@@ -85,7 +86,42 @@ def plan_controllers(
     )
     declared = plan_declared(scope)
     implied = ImpliedControllers(scope).plan(settled, declared)
-    return settle_claims([*declared, *implied], targets, findings), settled
+    plans = settle_chains([*declared, *implied], findings)
+    return settle_claims(plans, targets, findings), settled
+
+
+def settle_chains(plans: Sequence[ControllerPlan], findings: DiagnosticCollector) -> list[ControllerPlan]:
+    """Disable controllers whose chain leads to one that cannot work, or back to themselves."""
+    followers = {plan.path: plan for plan in plans if CONTROLLERS[plan.schema].references}
+    result = []
+    for plan in plans:
+        reason = _chain_fault(plan, followers) if plan.switchable else ""
+        if reason:
+            findings.error(
+                "4.2.3.target",
+                plan.path,
+                f"{reason}; the controller stays inactive",
+                "correct that controller, or name another",
+            )
+        result.append(_off(plan, reason) if reason else plan)
+    return result
+
+
+def _chain_fault(plan: ControllerPlan, followers: Mapping[str, ControllerPlan]) -> str:
+    """Return why the controllers that a controller commands cannot take its references, "" where they can."""
+    seen: set[str] = set()
+    waiting = list(plan.chained)
+    while waiting:
+        path = waiting.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        follower = followers.get(path)
+        if follower is None or not follower.switchable:
+            why = f": {follower.reason}" if follower is not None and follower.reason else ""
+            return f"the controller {quoted(path)} that it commands cannot work{why}"
+        waiting += follower.chained
+    return f"its chain leads back to {quoted(plan.path)}" if plan.path in seen else ""
 
 
 def settle_claims(
@@ -114,11 +150,12 @@ def settle_claims(
 
 
 def _claims(plan: ControllerPlan, targets: ControllerTargets) -> tuple[int | str, ...]:
-    schema = CONTROLLER_SCHEMAS[plan.schema]
+    schema = CONTROLLERS[plan.schema]
     if not plan.switchable or not schema.writes:
         return ()
     body = targets.base_of(plan.robot) if schema.claims_base else plan.parameters.get("body", "")
-    return (*plan.dofs, *([body] if body else []))
+    references = (f"references of {path}" for path in plan.chained)
+    return (*plan.dofs, *([body] if body else []), *references)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +312,7 @@ class ImpliedControllers:
         named = {
             (port.kind, path)
             for record in self._index.records.controllers
-            for port in CONTROLLER_SCHEMAS[schema_name(type(record))].ports
+            for port in CONTROLLERS[schema_name(type(record))].ports
             for path in getattr(record, port.field) or ()
         }
         named |= {("topic", path) for paths in self._scope.trajectory_topics.values() for path in paths}
@@ -303,7 +340,23 @@ class ImpliedControllers:
             if not body or not self._targets.is_free(body):
                 body = self._targets.base_of(self._scope.robot_of(draft.path))
             return replace(self._bare(draft, RIGID_BODY_TWIST), parameters={"body": body}) if body else None
-        return None
+        return self._of_plugin(draft, held)
+
+    def _of_plugin(self, draft: InterfaceDraft, held: set[int]) -> ControllerPlan | None:
+        """Return the controller that a plug-in has for the interface's type, None where none has."""
+        if draft.role not in ("subscription", "server") or not CONTROLLERS.is_foreign(draft.type):
+            return None
+        schema = CONTROLLERS.get(draft.type)
+        if schema is None:
+            report_plugin(self._findings, draft.path, CONTROLLERS.fault(draft.type))
+            return None
+        plan = self._bare(draft, draft.type)
+        if schema.commands:
+            dofs = [dof for dof in self._joints.commandable(draft.path) if dof.row not in held]
+            plan = with_dofs(plan, dofs)
+            if not dofs:
+                return _off(plan, "the robot has no joint to command")
+        return replace(plan, parameters=_defaults(schema.record) if schema.record else {})
 
     def _bare(self, draft: InterfaceDraft, schema: str) -> ControllerPlan:
         return ControllerPlan(
@@ -423,7 +476,7 @@ class ImpliedControllers:
             name = field.removeprefix(_OF_A_GRIPPER)
             possible = controller_range(name)
             if not is_usable(value, spec.fallback, possible, spec.name):
-                report_unusable(self._findings, draft.path, spec.name, value, possible)
+                report_unusable(self._findings, draft.path, spec.name, value, spec.fallback, possible)
                 value = spec.fallback
             parameters[name] = value
         return replace(self._bare(draft, GRIPPER), parameters=parameters)

@@ -25,7 +25,7 @@ OUTSIDE: Final = "/"
 MAX_LISTED: Final = 20
 """How many contexts the message about an unknown one lists."""
 
-_INTERFACES: Final = ("topics", "services", "actions", "controllers")
+_INTERFACES: Final = ("topics", "services", "actions", "controllers", "sensor_models")
 _BY_PATH: Final = (
     "contexts",
     "actuators",

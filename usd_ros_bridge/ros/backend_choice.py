@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import NamedTuple
@@ -9,7 +10,7 @@ from typing import NamedTuple
 from usd_ros_bridge.api import add_physics
 from usd_ros_bridge.backends.base import Backend, needs_physics
 from usd_ros_bridge.backends.registry import backend_names, load_backend
-from usd_ros_bridge.errors import BackendError
+from usd_ros_bridge.errors import BackendError, BridgeError, quoted
 from usd_ros_bridge.model.physics import PhysicsScene
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.reporting import Report
@@ -34,6 +35,25 @@ class Choice(NamedTuple):
     backend: Backend
     name: str
     replaceable: bool = False
+
+
+def check_plan(plan: object, bridge: str) -> None:
+    """Check that a bridge is given a plan.
+
+    Args:
+        plan: What it is given.
+        bridge: Name of its class, for the message.
+
+    Raises:
+        BridgeError: It is something else; the message says how to make a plan of it.
+    """
+    if isinstance(plan, BridgePlan):
+        return
+    is_path = isinstance(plan, (str, os.PathLike))
+    given = quoted(plan) if is_path else f"a {type(plan).__name__}"
+    raise BridgeError(
+        f"{bridge}({given}): a bridge takes a plan. Call {bridge}(load_plan(asset), ...), or Bridge.open_asset(asset)"
+    )
 
 
 def wants_physics(backend: str | Backend, *, follows_clock: bool = False) -> bool:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.backends.base import Backend, BackendInput, needs_physics
 from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.model.actuation import REPORTED_AT_RUN_TIME
 from usd_ros_bridge.model.change import ChangeReport
+from usd_ros_bridge.model.periods import nanoseconds
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.options import BridgeOptions, PlanOptions, VariantSelection
+from usd_ros_bridge.options import BridgeOptions, PlanOptions, ReadOptions, VariantSelection
 from usd_ros_bridge.planning.conflicts import disable_conflicts, leave_offered
+from usd_ros_bridge.process_settings import close_at_exit
 from usd_ros_bridge.ranges import TIMEOUT
 from usd_ros_bridge.reporting import NodeLog, OnceReporter, Report, limited
-from usd_ros_bridge.ros.backend_choice import AUTO, choose, open_chosen
+from usd_ros_bridge.ros.backend_choice import AUTO, check_plan, choose, open_chosen, wants_physics
 from usd_ros_bridge.ros.bridge_status import BridgeStatus, InterfaceStatus
 from usd_ros_bridge.ros.bridge_time import RosClock, SimTime, find_time, with_sim_time
 from usd_ros_bridge.ros.change.asset_reloader import AssetReloader
@@ -114,7 +118,11 @@ class Bridge(HandlerRegistry):
                 `Domains`, which the bridge closes.
             report: Show a warning `(kind, message)`; the node's logger by default.
             inform: Show news `(kind, message)`; the node's logger by default.
+
+        Raises:
+            BridgeError: `plan` is a path, a stage, or anything else than a plan.
         """
+        check_plan(plan, type(self).__name__)
         super().__init__(Handlers(plan))
         self._options = options or BridgeOptions()
         self._chosen_backend = backend
@@ -143,6 +151,55 @@ class Bridge(HandlerRegistry):
 
     # --- Life cycle --------------------------------------------------------------------------------------------
 
+    @classmethod
+    def open_asset(
+        cls,
+        asset: str | os.PathLike[str] | Any,
+        *,
+        backend: str | Backend = "kinematic",
+        variants: Mapping[str, str] | Iterable[VariantSelection | str] | None = None,
+        read_options: ReadOptions | None = None,
+        plan_options: PlanOptions | None = None,
+        options: BridgeOptions | None = None,
+        node: Any = None,
+        report: Report | None = None,
+        inform: Report | None = None,
+        progress: Progress | None = None,
+    ) -> Bridge:
+        """Load the plan of an asset, and open a bridge of it. Use the result as a context manager, or `close` it.
+
+        Args:
+            asset: Path of a USD file, or an open stage, as for `load_plan`.
+            backend: As for `Bridge`.
+            variants: As for `load_plan`.
+            read_options: As for `load_plan`.
+            plan_options: As for `load_plan`.
+            options: As for `Bridge`.
+            node: As for `Bridge`.
+            report: As for `Bridge`.
+            inform: As for `Bridge`.
+            progress: Called with the name of each phase when it begins.
+
+        Returns:
+            The bridge, open.
+
+        Raises:
+            AssetError: The file is missing or cannot be opened.
+            VariantError: A variant was asked for that the asset does not have.
+            BackendError: The backend is unknown, not installed, or refuses its options.
+            BridgeError: Another argument is not possible.
+        """
+        plan = load_plan(
+            asset,
+            variants=variants,
+            read_options=read_options,
+            plan_options=plan_options,
+            physics=wants_physics(backend),
+            progress=progress,
+        )
+        bridge = cls(plan, backend, options=options, node=node, report=report, inform=inform)
+        return bridge.open(progress=progress)
+
     def open(self, *, progress: Progress | None = None) -> Bridge:
         """Open the backend and all enabled interfaces. Return the bridge.
 
@@ -157,6 +214,7 @@ class Bridge(HandlerRegistry):
             raise BridgeError("a bridge is opened once; make another one")
         self._options.check()
         self._was_opened = True
+        self._stops.append(close_at_exit(self.close))
         if progress is not None:
             self._progress = progress
         try:
@@ -183,7 +241,8 @@ class Bridge(HandlerRegistry):
             self._handlers.close()
 
     def __enter__(self) -> Bridge:
-        return self.open()
+        # `open_asset` returns an open one.
+        return self if self._opened is not None else self.open()
 
     def __exit__(self, *exception: object) -> None:
         self.close()
@@ -202,8 +261,10 @@ class Bridge(HandlerRegistry):
             Whether the backend gave a state. False while time that the backend owns is paused.
 
         Raises:
-            BridgeError: The bridge is not open, or `spin` runs in another thread.
+            BridgeError: The bridge is not open, `spin` runs in another thread, or the time is no int.
         """
+        if time_ns is not None and type(time_ns) is not int:
+            time_ns = nanoseconds(time_ns)
         # Most steps have nothing due: without `parts`, a tenth of their time.
         parts = self._opened
         if parts is None or self._closed:
@@ -212,8 +273,8 @@ class Bridge(HandlerRegistry):
             raise BridgeError("step() while spin() runs: one of the two drives the bridge")
         clock = parts.clock
         if isinstance(clock, SimTime):
-            return clock.step(None if time_ns is None else int(time_ns))
-        now = clock.now_ns() if time_ns is None else int(time_ns)
+            return clock.step(time_ns)
+        now = clock.now_ns() if time_ns is None else time_ns
         if now is None:
             return False
         runtime = parts.runtime
@@ -450,12 +511,14 @@ class Bridge(HandlerRegistry):
         self._open_interfaces(parts)
         self._register_components(parts)
         self._open_changes(parts)
-        if recording is not None:
-            recording.begin(parts.domains.main.node, wait_for=partial(self._are_texts_published, parts))
         monitor = GraphMonitor(lambda: runtime.plan, self._domains, report=self._reporter.report)
         runtime.add_publication(monitor, name="graph monitor", rate=CHECK_RATE)
         if parts.foxglove is not None:
             self._open_foxglove(parts, parts.foxglove)
+        # All is there. A recording may begin with this text, so it waits for it.
+        parts.summary.publish()
+        if recording is not None:
+            recording.begin(parts.domains.main.node, wait_for=partial(self._are_texts_published, parts))
         return parts
 
     def _open_runtime(self) -> tuple[Runtime, str]:
@@ -559,7 +622,13 @@ class Bridge(HandlerRegistry):
             controller_parameters=ControllerParameters(main.node, runtime),
             live_parameters=live_parameters,
             descriptions=descriptions,
-            summary=PlanSummary(served, main, refused=interfaces.refused),
+            summary=PlanSummary(
+                served,
+                main,
+                refused=interfaces.refused,
+                resolve=main.resolve_interface,
+                enabled=options.publish_plan,
+            ),
             diagnostics=DiagnosticsPublisher(
                 runtime.plan, served, main, runtime, rows=rows, monitor=transforms.monitor
             ),
@@ -704,8 +773,9 @@ class Bridge(HandlerRegistry):
             parts.controller_parameters,
             parts.descriptions,
             parts.diagnostics,
-            parts.summary,
             *((parts.clock,) if isinstance(parts.clock, SimTime) else ()),
+            # Last: it says that the others are ready.
+            parts.summary,
         )
         for component in components:
             parts.changes.register(component)

@@ -17,7 +17,7 @@ from rclpy.parameter import Parameter
 from rclpy.signals import SignalHandlerOptions
 
 from usd_ros_bridge.errors import BridgeError
-from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.model.plan import BridgePlan, InterfacePlan, ServicePlan, TopicPlan
 from usd_ros_bridge.ranges import MAX_DOMAIN_ID
 from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.ros.compat import (
@@ -135,6 +135,14 @@ class Domain:
     def resolve(self, topic: str) -> str:
         """Return the name of a topic after remaps."""
         return str(self.node.resolve_topic_name(topic))
+
+    def resolve_interface(self, interface: InterfacePlan) -> str:
+        """Return the name of a topic or service after remaps. Remap rules do not apply to actions."""
+        if isinstance(interface, TopicPlan):
+            return self.resolve(interface.name)
+        if isinstance(interface, ServicePlan):
+            return str(self.node.resolve_service_name(interface.name))
+        return interface.name
 
     def defer(self, job: Callable[[], None], *, urgent: bool = True) -> None:
         """Run `job` soon, outside of any callback, where entities may be created and destroyed.

@@ -21,7 +21,7 @@ from rclpy.parameter import Parameter
 from usd_ros_bridge.errors import BridgeError, OptionError, did_you_mean, escaped, quoted
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import OPTIONS, Option, RemoteControl
-from usd_ros_bridge.ranges import NumberRange, controller_range, shown
+from usd_ros_bridge.ranges import NumberRange, shown
 from usd_ros_bridge.ros.compat import parameter_overrides, take_integer_as_double
 from usd_ros_bridge.runtime.plan_binding import PlanBinding, PreparedChange
 from usd_ros_bridge.runtime.runtime import Runtime
@@ -359,8 +359,9 @@ class ControllerParameters:
                 ENABLED + path, active, ParameterDescriptor(description=about)
             )
         for full, (path, name) in self._numbers.items():
+            possible = controllers.parameter_range(path, name)
             about = ParameterDescriptor(
-                description=f"{name} of {path}.", additional_constraints=str(controller_range(name))
+                description=f"{name} of {path}.", additional_constraints=str(possible)
             )
             given[full] = self._parameters.declare(full, controllers.parameter(path, name), about)
         return given
@@ -435,7 +436,7 @@ class ControllerParameters:
         return value in self._range(full)
 
     def _range(self, full: str) -> NumberRange:
-        return controller_range(self._numbers[full][1])
+        return self._runtime.controllers.parameter_range(*self._numbers[full])
 
     def _switched(self, values: Mapping[str, Any]) -> dict[str, bool]:
         return {

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from usd_ros_bridge.backends.base import Capabilities
 from usd_ros_bridge.controllers.joint_commands import NamedTargets, PositionLimits, actuators_of
-from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.errors import BridgeError, quoted
 from usd_ros_bridge.model.actuation import NO_DRIVE, topic_fault
-from usd_ros_bridge.model.message_types import CommandKind, message_type
+from usd_ros_bridge.model.message_types import (
+    CodecPlugin,
+    CommandKind,
+    is_own_type,
+    message_type,
+    plugin_fault,
+    spell_type,
+)
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan, followers_of
 from usd_ros_bridge.model.state import ArraySample, Commands, JointStateSample, PoseSample, TwistSample
-from usd_ros_bridge.reporting import Report
+from usd_ros_bridge.plugins import PluginEntry, Registry, load_entry
+from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.runtime.snapshot import Snapshot
 from usd_ros_bridge.spatial.transforms import IDENTITY, FloatArray, compose, normalized
@@ -226,11 +234,16 @@ class BodyPose:
 
 
 def make_sink(context: SinkContext, topic: TopicPlan) -> Sink:
-    """Return the built-in sink of a subscription.
+    """Return the sink of a subscription: that of a plug-in, else the built-in one.
 
     Raises:
         SinkRefusal: There is none for its type, or nothing here takes its commands; the text says why.
     """
+    make = SINKS.get(topic.type)
+    if make is not None:
+        return _foreign_sink(make, context, topic)
+    if disabled := SINKS.fault(topic.type):
+        raise SinkRefusal(disabled)
     factory = _FACTORIES.get(message_type(topic.type).commands)
     if factory is None:
         raise SinkRefusal(f"nothing takes messages of type {topic.type}")
@@ -244,6 +257,29 @@ def make_sink(context: SinkContext, topic: TopicPlan) -> Sink:
         if not fault.remark:
             context.report(f"sink.drive:{topic.name}", f"{topic.name}: {fault}")
     return sink
+
+
+def _foreign_sink(make: SinkFactory, context: SinkContext, topic: TopicPlan) -> Sink:
+    """Return the sink that a plug-in makes. What its code raises refuses the messages of this topic alone."""
+    try:
+        sink = make(context, topic)
+    except SinkRefusal:
+        raise
+    except Exception as error:
+        raise SinkRefusal(f"the sink of the codec of {topic.type} failed: {describe(error)}") from error
+    if not callable(getattr(sink, "apply", None)):
+        raise SinkRefusal(f"the codec of {topic.type} made a {type(sink).__name__}, no sink")
+    return sink
+
+
+def _load_sink(entry: PluginEntry, plugin: CodecPlugin) -> Any:
+    """Import what makes the sinks of a plug-in; None if it has none."""
+    if not plugin.sink:
+        return None
+    found = load_entry(replace(entry, value=plugin.sink))
+    if not callable(found):
+        raise BridgeError(f"{plugin.sink} is a {type(found).__name__}, no function")
+    return found
 
 
 def _joint_targets(context: SinkContext, topic: TopicPlan) -> Sink:
@@ -265,7 +301,21 @@ def _body_pose(context: SinkContext, topic: TopicPlan) -> Sink:
     return BodyPose(context, topic, _moved_body(context, topic))
 
 
-_FACTORIES: dict[CommandKind, Callable[[SinkContext, TopicPlan], Sink]] = {
+SinkFactory = Callable[[SinkContext, TopicPlan], Sink]
+"""Makes the sink of one subscription; raises SinkRefusal where nothing takes its messages."""
+
+SINKS: Final[Registry[SinkFactory]] = Registry(
+    "codecs",
+    "codec",
+    {},
+    check=plugin_fault,
+    spell=spell_type,
+    known=is_own_type,
+    convert=_load_sink,
+)
+"""Sinks that plug-ins bring for the types of their codecs."""
+
+_FACTORIES: dict[CommandKind, SinkFactory] = {
     "joint_targets": _joint_targets,
     "joint_positions": _joint_array,
     "body_twist": _base_twist,

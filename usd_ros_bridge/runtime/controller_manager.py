@@ -12,15 +12,22 @@ from usd_ros_bridge.controllers.controller_group import (
     ControllerContext,
     MadeGroup,
     OdometryGroup,
+    References,
     StatefulGroup,
     make_groups,
 )
 from usd_ros_bridge.errors import BridgeError, alternatives, quoted
 from usd_ros_bridge.model.actuation import ActuationFault, controller_fault
-from usd_ros_bridge.model.controller_schemas import JOINT_STATE_BROADCASTER, uses_interface
+from usd_ros_bridge.model.controller_schemas import (
+    CONTROLLERS,
+    JOINT_STATE_BROADCASTER,
+    parameter_range,
+    uses_interface,
+)
 from usd_ros_bridge.model.periods import checked_period_ns
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan, TopicPlan
 from usd_ros_bridge.model.state import Commands, State
+from usd_ros_bridge.ranges import NumberRange
 from usd_ros_bridge.reporting import Report, describe, log_info
 from usd_ros_bridge.runtime.group_runner import (
     SWITCHED_OFF,
@@ -104,12 +111,14 @@ class ControllerManager:
         self._report, self._inform = report, inform
         self._takes_commands = capabilities.commands
         self._tick = TickContext()
+        self._references = References(plan.controllers)
         context = ControllerContext(
             plan=plan,
             report=report,
             inform=inform,
             kinematic=capabilities.kinematic,
             clock_period_ns=clock_period_ns,
+            references=self._references,
         )
         self._faults = _find_faults(plan, capabilities)
         self._runners = self._make_runners(context, make)
@@ -222,11 +231,19 @@ class ControllerManager:
             slot.chosen = False
             if slot.active:
                 slot.switch(False, SWITCHED_OFF)
+                self._release_references(slot)
         for slot in self._at(on):
             slot.chosen = True
             if not slot.active:
                 slot.switch(True)
         self.disabled = self._find_disabled()
+
+    def _release_references(self, slot: ControllerSlot) -> None:
+        """Give the controllers free that one commanded; they brake or follow their own topics."""
+        self._references.clear(slot.plan.chained)
+        for path in slot.plan.chained:
+            for follower in self._by_path.get(path, ()):
+                follower.runner.touched = True
 
     # --- Parameters --------------------------------------------------------------------------------------------
 
@@ -246,6 +263,14 @@ class ControllerManager:
         slot = self._with_parameter(path, name)
         value = slot.values.get(name, slot.plan.parameters.get(name))
         return nan if value is None else float(value)
+
+    def parameter_range(self, path: str, name: str) -> NumberRange:
+        """Return the range of a parameter.
+
+        Raises:
+            BridgeError: There is no such parameter.
+        """
+        return parameter_range(self._with_parameter(path, name).plan.schema, name)
 
     def set_parameter(self, path: str, name: str, value: float) -> None:
         """Change a parameter.
@@ -287,13 +312,19 @@ class ControllerManager:
         if state is None or not self._takes_commands:
             return
         for runner in self._runners:
-            if runner.busy or runner.touched:
+            if runner.busy or runner.touched or self._is_commanded(runner):
                 runner.touched, runner.busy = False, True
                 commands.silent = False
                 try:
                     runner.group.command(time_ns, state, commands)
                 except Exception as error:  # noqa: BLE001 - the runtime's edge
+                    for slot in runner.slots:
+                        self._references.clear(slot.plan.chained)
                     runner.fail(error)
+
+    def _is_commanded(self, runner: ControllerGroupRunner) -> bool:
+        """Return whether other controllers command some of a group."""
+        return runner.references is not None and self._references.has_values(runner.references)
 
     def observe(self, state: State) -> None:
         """Show the state that a step left to controllers that have commanded it or measure odometry."""
@@ -324,6 +355,7 @@ class ControllerManager:
     def reset(self) -> None:
         """Start over: goals end aborted, and time may be anything."""
         self._tick.state = None
+        self._references.clear()
         for queue in self._goal_queues.values():
             queue.end_waiting("time starts over")
         for runner in self._runners:
@@ -381,7 +413,15 @@ class ControllerManager:
         except Exception as error:  # noqa: BLE001 - the runtime's edge: the rest of the bridge works without
             self._report("controller.error", f"controllers could not be made: {describe(error)}")
             return ()
-        return tuple(ControllerGroupRunner(each, self._tick, self._report, self._inactive) for each in made)
+        runners = tuple(
+            ControllerGroupRunner(each, self._tick, self._report, self._inactive) for each in made
+        )
+        for runner in runners:
+            slots = self._references.all_slots({slot.plan.path for slot in runner.slots})
+            row = CONTROLLERS.get(runner.schema)
+            if slots.size and row is not None and row.references:
+                runner.references = slots
+        return runners
 
     def _make_goal_queues(
         self, plan: BridgePlan, inbox: Inbox, now_ns: Callable[[], int]

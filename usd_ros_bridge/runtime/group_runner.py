@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from usd_ros_bridge.controllers.controller_group import ControllerGroup, GoalGroup, GoalPort, MadeGroup
 from usd_ros_bridge.model.goals import (
@@ -168,6 +169,7 @@ class ControllerGroupRunner:
         observes_at_rest: As that of the group.
         busy: Whether it needs the next tick, as of the end of the last one; or is commanded in this one.
         touched: Whether something reached it since it commanded last.
+        references: Slots of the references by which other controllers command its own; None where none does.
     """
 
     def __init__(
@@ -184,6 +186,7 @@ class ControllerGroupRunner:
         self.observes_at_rest = made.group.observes_at_rest
         self.busy = False
         self.touched = False
+        self.references: NDArray[np.intp] | None = None
 
     def call(self, act: Callable[[], None]) -> None:
         """Call `act`, which changes the group; it commands in this tick."""

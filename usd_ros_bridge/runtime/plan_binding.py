@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from usd_ros_bridge.backends.backend_options import option_values
 from usd_ros_bridge.backends.base import (
     Backend,
     BackendContext,
@@ -24,6 +25,7 @@ from usd_ros_bridge.runtime.frame_poses import FrameTable
 from usd_ros_bridge.runtime.inbox import Inbox
 from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.runtime.odometry import OdometryTable
+from usd_ros_bridge.runtime.sensor_runner import SensorRunner
 from usd_ros_bridge.runtime.snapshot import Snapshot
 
 
@@ -106,6 +108,7 @@ class PlanBinding:
         backend_runner: Steps the backend.
         controllers: Controllers of the plan.
         frames: Frames of all robots.
+        sensors: Measures the sensors of plug-ins.
         snapshot: State at a tick.
     """
 
@@ -117,12 +120,13 @@ class PlanBinding:
     backend_runner: BackendRunner
     controllers: ControllerManager
     frames: FrameTable
+    sensors: SensorRunner
     snapshot: Snapshot
 
     @property
     def capabilities(self) -> Capabilities:
-        """Return the backend's capabilities."""
-        return self.backend.capabilities
+        """Return the backend's capabilities, with the sensors of plug-ins."""
+        return self.sensors.capabilities
 
     def transfer_state(self, old: PlanBinding) -> None:
         """Continue from the state of the binding before; between two ticks."""
@@ -142,6 +146,8 @@ class PlanBinding:
         """End goals and close the backend, except for objects that another binding uses."""
         if used_by is None or used_by.controllers is not self.controllers:
             self.controllers.close("the bridge is closed" if used_by is None else "the asset has changed")
+        if used_by is None or used_by.sensors is not self.sensors:
+            self.sensors.close()
         if used_by is None or used_by.backend is not self.backend:
             self.backend_runner.close()
 
@@ -158,7 +164,10 @@ def bind_plan(plan: BridgePlan, backend: Backend, context: BindingContext) -> Pl
         inputs = _open_backend(plan, backend, context)
         kinematics = Kinematics(plan)
         controllers = _make_controllers(plan, backend.capabilities, context)
-        frames, snapshot = _make_snapshot(plan, backend, kinematics, controllers.odometry, context.report)
+        sensors = _make_sensors(plan, backend, context)
+        frames, snapshot = _make_snapshot(
+            plan, backend, kinematics, controllers.odometry, sensors, context.report
+        )
     except BaseException:
         backend_runner.close()
         raise
@@ -172,6 +181,7 @@ def bind_plan(plan: BridgePlan, backend: Backend, context: BindingContext) -> Pl
         backend_runner=backend_runner,
         controllers=controllers,
         frames=frames,
+        sensors=sensors,
         snapshot=snapshot,
     )
 
@@ -188,13 +198,26 @@ def bind_next_plan(old: PlanBinding, plan: BridgePlan, context: BindingContext) 
     controllers = old.controllers
     if not _is_controlled_alike(old.plan, plan):
         controllers = _make_controllers(plan, old.capabilities, context)
-    kinematics, frames, snapshot = old.kinematics, old.frames, old.snapshot
-    if controllers is not old.controllers or not same(old.plan.robots, plan.robots):
-        kinematics = Kinematics(plan)
-        frames, snapshot = _make_snapshot(plan, old.backend, kinematics, controllers.odometry, context.report)
+    if (
+        controllers is old.controllers
+        and same(old.plan.robots, plan.robots)
+        and _is_sensed_alike(old.plan, plan)
+    ):
+        return replace(old, plan=plan)
+    kinematics = Kinematics(plan)
+    sensors = _make_sensors(plan, old.backend, context)
+    frames, snapshot = _make_snapshot(
+        plan, old.backend, kinematics, controllers.odometry, sensors, context.report
+    )
     # The layout is the same: the arrays of the old state fit.
     return replace(
-        old, plan=plan, kinematics=kinematics, controllers=controllers, frames=frames, snapshot=snapshot
+        old,
+        plan=plan,
+        kinematics=kinematics,
+        controllers=controllers,
+        frames=frames,
+        sensors=sensors,
+        snapshot=snapshot,
     )
 
 
@@ -217,9 +240,14 @@ def _open_backend(plan: BridgePlan, backend: Backend, context: BindingContext) -
     """Open a backend and return the topics that it needs."""
     options = context.options
     try:
+        given = options.backend_options
         backend.open(
             BackendContext(
-                plan=plan, report=context.report, options=options.backend_options, seed=options.seed
+                plan=plan,
+                report=context.report,
+                options=given,
+                values=option_values(backend, given),
+                seed=options.seed,
             )
         )
         return backend.inputs()
@@ -244,8 +272,23 @@ def _make_controllers(
     )
 
 
+def _make_sensors(plan: BridgePlan, backend: Backend, context: BindingContext) -> SensorRunner:
+    return SensorRunner(
+        plan,
+        backend,
+        seed=context.options.seed,
+        report=context.report,
+        backend_sense=find_sense(backend),
+    )
+
+
 def _make_snapshot(
-    plan: BridgePlan, backend: Backend, kinematics: Kinematics, odometry: OdometryTable, report: Report
+    plan: BridgePlan,
+    backend: Backend,
+    kinematics: Kinematics,
+    odometry: OdometryTable,
+    sensors: SensorRunner,
+    report: Report,
 ) -> tuple[FrameTable, Snapshot]:
     capabilities = backend.capabilities
     joint_driven = capabilities.joint_driven
@@ -255,7 +298,7 @@ def _make_snapshot(
         kinematics,
         frames,
         joint_driven=joint_driven,
-        sense=find_sense(backend),
+        sense=sensors.sense,
         odometry=odometry,
         odometry_bases=[
             robot.frames[robot.base].carrier
@@ -263,6 +306,7 @@ def _make_snapshot(
             if robot.base >= 0 and robot.path in capabilities.odometry
         ],
     )
+    sensors.bind(snapshot)
     return frames, snapshot
 
 
@@ -285,6 +329,14 @@ def _is_controlled_alike(old: BridgePlan, new: BridgePlan) -> bool:
         return False
     paths = {path for controller in new.controllers for path in controller.interfaces}
     return same(_interfaces_at(old, paths), _interfaces_at(new, paths))
+
+
+def _is_sensed_alike(old: BridgePlan, new: BridgePlan) -> bool:
+    """Return whether plug-ins measure the same at the same places and rates in two plans."""
+    if not same(old.sensors, new.sensors):
+        return False
+    paths = {sensor.path for sensor in new.sensors}
+    return not paths or same(_interfaces_at(old, paths), _interfaces_at(new, paths))
 
 
 def _interfaces_at(plan: BridgePlan, paths: set[str]) -> list[InterfacePlan]:

@@ -300,8 +300,8 @@ class Runtime:
 
     @property
     def capabilities(self) -> Capabilities:
-        """Return the open backend's capabilities."""
-        return self.backend.capabilities
+        """Return the open backend's capabilities, with the sensors of plug-ins."""
+        return self.binding.capabilities
 
     @property
     def commands(self) -> Commands:
@@ -615,6 +615,7 @@ class Runtime:
             self.controllers.reset()
             self.publications.reset()
             self.snapshot.reset()
+            self.binding.sensors.reset()
             if self.frame_resolver is not None:
                 self.frame_resolver.reset()
             self._backend_runner.reset()

@@ -23,6 +23,19 @@ def finite(values: Floats) -> bool:
     return isfinite(sum(values))
 
 
+UNIT_TOLERANCE = 1e-2
+"""Largest difference of a quaternion's squared length from 1. tf2 ignores transforms beyond it."""
+
+
+def unit_fault(rotation: Floats) -> str:
+    """Return what is wrong with a quaternion that must be of unit length, "" if nothing is."""
+    x, y, z, w = rotation
+    # NaN is in no range.
+    if abs(x * x + y * y + z * z + w * w - 1.0) <= UNIT_TOLERANCE:
+        return ""
+    return f"({x:g}, {y:g}, {z:g}, {w:g}), which is no unit quaternion"
+
+
 def rotate(rotation: Floats, vector: Floats) -> Vector3:
     """Return a vector rotated by a unit quaternion."""
     x, y, z, w = rotation

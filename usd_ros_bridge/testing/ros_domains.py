@@ -1,4 +1,4 @@
-"""Reserve ROS domains that no other test run of the machine uses.
+"""Reserve ROS domains that no other test run of the machine uses, and clean up what killed processes leave there.
 
 Two test suites in one domain get each other's topics, services and `/clock`. One lock file per domain, in the
 machine's temporary directory, prevents that. A domain that another program uses without a lock is skipped, too.
@@ -9,8 +9,11 @@ from __future__ import annotations
 import fcntl
 import os
 import random
+import re
 import socket
 import tempfile
+import time
+from collections.abc import Iterable
 from pathlib import Path
 
 MAX_TEST_DOMAIN_ID = 101
@@ -18,6 +21,12 @@ MAX_TEST_DOMAIN_ID = 101
 # RTPS 9.6.1.4: the port of the first participant's discovery traffic is 7400 + 250 * domain + 10.
 _FIRST_PORT = 7410
 _PORTS_PER_DOMAIN = 250
+
+_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where Fast DDS has its segments
+# Fast DDS 2 and 3 name their files differently.
+_SHARED_MEMORY_NAMES = ("fastrtps_*", "sem.fastrtps_*", "fastdds_*", "sem.fastdds_*")
+_PORT_FILE = re.compile(r"_port(\d+)$")
+_YOUNGEST_ABANDONED_S = 0.5
 
 
 class DomainReservation:
@@ -92,3 +101,64 @@ def _is_silent(domain_id: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def shared_memory_files() -> set[Path]:
+    """Return the segments, ports, locks and semaphores of Fast DDS in shared memory that this user owns."""
+    found = [path for pattern in _SHARED_MEMORY_NAMES for path in _SHARED_MEMORY.glob(pattern)]
+    owned = set()
+    for path in found:
+        try:
+            if path.stat().st_uid == os.getuid():
+                owned.add(path)
+        except FileNotFoundError:
+            continue
+    return owned
+
+
+def remove_abandoned(before: Iterable[Path], *, domain_id: int | None = None) -> None:
+    """Remove what killed processes left in shared memory. Files of living processes stay.
+
+    Args:
+        before: Files that stay, too: those of `shared_memory_files` at the start.
+        domain_id: Only if a process of this domain left something: who uses a file is found in all processes of the
+            machine, which takes long. None: in any case.
+    """
+    left = shared_memory_files().difference(before)
+    if domain_id is not None:
+        ports = range(*(_FIRST_PORT - 10 + _PORTS_PER_DOMAIN * each for each in (domain_id, domain_id + 1)))
+        if not any((port := _PORT_FILE.search(path.name)) and int(port[1]) in ports for path in left):
+            return
+    if not left:
+        return
+    for path in left - _in_use(left):
+        if _is_settled(path):
+            path.unlink(missing_ok=True)
+
+
+def _in_use(files: set[Path]) -> set[Path]:
+    """Return those of the files that a living process maps or holds open."""
+    names = {str(path) for path in files}
+    used: set[str] = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            maps = (process / "maps").read_text(errors="replace").splitlines()
+            used.update(
+                fields[-1] for line in maps if (fields := line.split(maxsplit=5)) and fields[-1] in names
+            )
+            for descriptor in (process / "fd").iterdir():
+                try:
+                    used.add(str(descriptor.readlink()))
+                except OSError:
+                    continue
+        except OSError:
+            continue
+    return {path for path in files if str(path) in used}
+
+
+def _is_settled(path: Path) -> bool:
+    """Return whether a file is past the moment between creation and first use, when it looks abandoned."""
+    try:
+        return time.time() - path.stat().st_ctime > _YOUNGEST_ABANDONED_S
+    except FileNotFoundError:
+        return False

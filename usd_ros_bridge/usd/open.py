@@ -22,7 +22,7 @@ from usd_ros_bridge.usd.layer_scan import LayerScan, scan_layers
 from usd_ros_bridge.usd.packages import URI_PREFIX, PackageMap, package_remedy, split_package_path
 from usd_ros_bridge.usd.read.composition import note_refusals
 from usd_ros_bridge.usd.resolver import register_resolver
-from usd_ros_bridge.usd.schemas import register_schemas
+from usd_ros_bridge.usd.schemas import register_plugin_schemas, register_schemas
 from usd_ros_bridge.usd.tf_errors import first_line
 
 
@@ -47,6 +47,7 @@ def open_stage(asset: str, options: ReadOptions | None = None) -> Usd.Stage:
     """
     options = options or ReadOptions()
     register_schemas()
+    register_plugin_schemas()
     register_resolver()
     packages = PackageMap(options.packages)
     identifier = _identifier(asset, packages)

@@ -505,7 +505,7 @@ def _twist_controls(index: _Index) -> Iterator[TwistControl]:
             linear=_speed(parameters.get("linear_max_velocity"), LINEAR_SPEED),
             angular=_speed(parameters.get("angular_max_velocity"), ANGULAR_SPEED),
             lateral=not wheels,
-            timeout=float(timeout) if wheels and timeout is not None else 0.0,
+            timeout=0.0 if timeout is None else float(timeout),
         )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from usd_ros_bridge.model.message_types import FLOAT64_MULTI_ARRAY
-from usd_ros_bridge.view.control_panel import JobQueue, RateLimit
+from usd_ros_bridge.view.control_panel import JobQueue, RateLimit, markdown
 from usd_ros_bridge.view.control_plans import JointSourceControl, JointTopicControl, SliderSet
 from usd_ros_bridge.view.graph_client import GraphClient
 from usd_ros_bridge.view.joint_sliders import JointSliders, MeasuredJoints
@@ -172,7 +172,8 @@ class JointTopicPanel:
 class JointSourcePanel:
     """Sliders that publish the joint states of a robot, as those of joint_state_publisher_gui.
 
-    The page repeats them as long as nobody else publishes on the topic, whether or not a browser is connected.
+    The page repeats them as long as nobody else publishes on the topic, whether or not a browser is connected. A line
+    above the sliders says when others do.
     """
 
     def __init__(
@@ -197,10 +198,15 @@ class JointSourcePanel:
         self._publisher: Any = None
         self._timer: Any = None
         self._sliders: JointSliders | None = None
+        # Set in the thread of the domain, shown in that of the page.
+        self._others_publish = False
+        self._others_line: Any = None
 
     def open(self) -> None:
         """Add the GUI, and begin to publish."""
         plan, gui, jobs = self._plan, self._gui, self._jobs
+        text = f"Another node publishes {plan.name}: the page does not repeat these values"
+        self._others_line = gui.add_markdown(markdown(text), visible=False)
         self._sliders = JointSliders(
             gui, jobs, plan.sliders, degrees=self._degrees, changed=lambda _: self._take_values()
         )
@@ -217,7 +223,9 @@ class JointSourcePanel:
         """Do nothing: it has no subscription."""
 
     def update(self, now_s: float) -> None:
-        """Publish what was moved."""
+        """Publish what was moved, and show whether others publish."""
+        if self._others_line is not None and self._others_line.visible != self._others_publish:
+            self._others_line.visible = self._others_publish
         if self._dirty and self._limit.take(now_s):
             self._dirty = False
             self._publish()
@@ -255,7 +263,8 @@ class JointSourcePanel:
     def _repeat(self) -> None:
         """Publish again; in the thread of the domain."""
         node = self._graph.node(self._plan.domain_id)
-        if node.count_publishers(self._plan.name) <= 1:
+        self._others_publish = node.count_publishers(self._plan.name) > 1
+        if not self._others_publish:
             self._publish()
 
     def _publish(self) -> None:

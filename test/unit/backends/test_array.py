@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from builders.plans import gripper, rover
 from usd_ros_bridge import ArrayBackend, SensorBackend, SensorSample, rows_of
 from usd_ros_bridge.backends.base import Backend, BackendContext
 from usd_ros_bridge.errors import BackendError
-from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.model.state import Commands
 from usd_ros_bridge.spatial.transforms import normalized
 
@@ -34,6 +35,10 @@ def random_poses(count: int = BODIES) -> np.ndarray:
     poses = RANDOM.normal(size=(count, 7))
     poses[:, 3:] = normalized(poses[:, 3:])
     return poses
+
+
+def publisher(path: str) -> TopicPlan:
+    return TopicPlan(path=path, role="publisher", name=path, type="sensor_msgs/msg/LaserScan", robot=0)
 
 
 def nothing() -> Commands:
@@ -358,7 +363,7 @@ def test_sensors_give_arrays_once_and_the_last_ones_after_that() -> None:
     own = SensorSample(prim="/own", stamp_ns=5, arrays={"data": np.zeros((2, 2), np.uint8)})
     backend = ArrayBackend(LAYOUT, sensors={"/scan": lambda: next(scans), "/own": lambda: own})
     assert backend.capabilities.sensors == {"/scan", "/own"}
-    opened(backend)
+    opened(backend, replace(PLAN, topics=(publisher("/scan"), publisher("/own"))))
     backend.step(10, nothing())
     assert backend.sense("/scan") is None
     assert backend.sense("/own") is own
@@ -370,3 +375,51 @@ def test_sensors_give_arrays_once_and_the_last_ones_after_that() -> None:
     assert sample.arrays["angle_min"].shape == ()
     backend.step(30, nothing())
     assert backend.sense("/scan") is sample
+
+
+# --- Mistakes of hosts ---------------------------------------------------------------------------------------------
+
+
+def test_a_sensor_at_an_unknown_prim_is_refused() -> None:
+    plan = replace(PLAN, topics=(publisher("/rover/lidar"),))
+    with pytest.raises(BackendError) as caught:
+        opened(ArrayBackend(LAYOUT, sensors={"/rover/lidra": lambda: None}), plan)
+    assert str(caught.value).startswith(
+        "sensors: '/rover/lidra' is no prim path of a publisher; did you mean /rover/lidar?"
+    )
+
+
+def host_poses(kind: str) -> tuple[np.ndarray, dict[str, Any]]:
+    """Return poses of all bodies at rest, and how `ArrayBackend` gets them: in place, copied, or as a pair."""
+    poses = np.zeros((BODIES, 7), np.float32 if kind == "single" else np.float64)
+    poses[:, 3 if kind == "wxyz" else 6] = 1.0
+    if kind == "pair":
+        return poses, {"body_pose": (lambda: poses[:, :3], lambda: poses[:, 3:])}
+    return poses, {"body_pose": poses, "quaternion": "wxyz" if kind == "wxyz" else "xyzw"}
+
+
+@pytest.mark.parametrize("kind", ["in place", "wxyz", "pair", "single"])
+@pytest.mark.parametrize("number", [0.0, np.nan])
+def test_a_quaternion_without_a_direction_is_refused(kind: str, number: float) -> None:
+    poses, options = host_poses(kind)
+    poses[2, 3:] = number
+    with pytest.raises(BackendError, match="which is no unit quaternion") as caught:
+        opened(ArrayBackend(LAYOUT, **options))
+    assert f" of {LAYOUT.bodies[2]} has the quaternion (" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["in place", "wxyz", "pair"])
+def test_a_quaternion_that_loses_its_length_later_is_refused(kind: str) -> None:
+    poses, options = host_poses(kind)
+    backend = ArrayBackend(LAYOUT, **options)
+    opened(backend)
+    backend.step(1, nothing())
+    poses[1, 3:] *= 1.001
+    backend.step(2, nothing())
+    poses[1, 3:] *= 1.1
+    with pytest.raises(BackendError, match=f" of {LAYOUT.bodies[1]} has the quaternion"):
+        backend.step(3, nothing())
+    # Unknown poses are not sent, and keep no other body from being shown.
+    poses[1, 3:] = np.nan
+    backend.step(4, nothing())

@@ -44,7 +44,7 @@ def test_a_backend_that_is_missing_is_listed_with_what_installs_it(tmp_path: Pat
 def test_a_backend_that_is_missing_is_refused_with_what_installs_it(tmp_path: Path) -> None:
     code = "from usd_ros_bridge.backends.registry import load_backend; load_backend('mujoco')"
     result = start_without("mujoco", code, directory=tmp_path)
-    assert f"module mujoco is missing: {MUJOCO.remedy}" in result.stderr
+    assert f"backend mujoco cannot be loaded: no module mujoco: {MUJOCO.remedy}" in result.stderr
 
 
 @pytest.mark.parametrize("name", BACKENDS)

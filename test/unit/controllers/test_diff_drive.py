@@ -16,7 +16,8 @@ from builders.plans import PlanBuilder, rest_of, rover
 from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.backends.kinematic import KinematicBackend
 from usd_ros_bridge.controllers.controller_group import ControllerContext, ControllerGroup, OdometryGroup
-from usd_ros_bridge.controllers.diff_drive import FIRST_STEP_NS, DiffDrives, find_wheels
+from usd_ros_bridge.controllers.diff_drive import DiffDrives, find_wheels
+from usd_ros_bridge.controllers.twist_commands import FIRST_STEP_NS
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan, JointPlan
 from usd_ros_bridge.model.state import Commands, State, TwistSample
 from usd_ros_bridge.spatial.pose import Pose

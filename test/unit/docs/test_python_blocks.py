@@ -44,7 +44,7 @@ def test_known_languages_only() -> None:
 @pytest.mark.parametrize("block", [b for b in python_blocks() if not needs_ros(b)], ids=str)
 def test_block_runs(block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    exec(compile(block.text, str(block), "exec"), {"__name__": "documented"})
+    exec(compile(block.text, str(block), "exec", dont_inherit=True), {"__name__": "documented"})
 
 
 def test_host_stage_block_prints_the_plan(
@@ -52,7 +52,7 @@ def test_host_stage_block_prints_the_plan(
 ) -> None:
     (block,) = [block for block in python_blocks() if "Usd.Stage.Open" in block.text]
     monkeypatch.chdir(ROOT)
-    exec(compile(block.text, str(block), "exec"), {"__name__": "documented"})
+    exec(compile(block.text, str(block), "exec", dont_inherit=True), {"__name__": "documented"})
     assert capsys.readouterr().out == "1 robot, 7 topics\n"
 
 
@@ -72,7 +72,7 @@ def arm() -> BridgePlan:
 @pytest.fixture
 def sway() -> Backend:
     namespace: dict[str, type[Backend]] = {"__name__": "sway_backend"}
-    exec(compile(documented_backend().text, "sway_backend.py", "exec"), namespace)
+    exec(compile(documented_backend().text, "sway_backend.py", "exec", dont_inherit=True), namespace)
     return namespace["SwayBackend"]()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -16,6 +17,7 @@ from usd_ros_bridge.model.plan import (
     DofPlan,
     FramePlan,
     JointPlan,
+    QosPlan,
     RobotPlan,
     ServicePlan,
     TfOutput,
@@ -109,7 +111,9 @@ def example(**changes) -> BridgePlan:
 
 
 def test_a_summary_says_what_there_is():
-    assert plan_summary(example()) == {
+    summary = plan_summary(example())
+    assert re.fullmatch("[0-9a-f]{16}", summary.pop("digest"))
+    assert summary == {
         "version": SUMMARY_VERSION,
         "asset": "r.usda",
         "variants": {"/r": {"head": "lidar", "arm": "long"}},
@@ -187,6 +191,28 @@ def test_something_that_is_disabled_without_a_reason_still_says_that_it_is():
 def test_a_rate_that_is_none_is_left_out(rate):
     summary = plan_summary(example(topics=(replace(SCAN, publish_rate=rate),)))
     assert "rate" not in summary["topics"][0]
+
+
+def test_the_digest_is_that_of_what_is_served():
+    digest = plan_summary(example())["digest"]
+    warning = Diagnostic(code="2.2.placement", severity="warning", path="/r", message="on a body")
+    assert plan_summary(example(asset="/elsewhere/r.usda", diagnostics=(warning,)))["digest"] == digest
+    assert plan_summary(example(topics=(SCAN,)))["digest"] != digest
+    assert plan_summary(example(), disabled={"/r/scan": "not installed"})["digest"] != digest
+
+
+def test_policies_of_a_topic_that_are_not_the_defaults_are_told():
+    qos = QosPlan(reliability="best_effort", depth=1)
+    assert plan_summary(example(topics=(replace(SCAN, qos=qos),)))["topics"][0]["qos"] == {
+        "reliability": "best_effort",
+        "depth": 1,
+    }
+
+
+def test_names_after_remaps_are_told_where_they_differ():
+    summary = plan_summary(example(), resolve=lambda interface: interface.name.replace("/r/scan", "/front"))
+    assert [each.get("remapped") for each in summary["topics"]] == ["/front", None]
+    assert "remapped" not in summary["services"][0]
 
 
 def test_findings_are_counted_and_the_worst_of_them_told():

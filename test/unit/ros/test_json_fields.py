@@ -16,11 +16,11 @@ from geometry_msgs.msg import PoseWithCovariance, Twist
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, ByteMultiArray, Float64, Header, Int8, String, UInt64
 
-from ros_messages import fill, installed_types
 from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.ros.foxglove.json_fields import fields_from_json
 from usd_ros_bridge.ros.interface_types import make_message
 from usd_ros_bridge.ros.wire.cdr_template import serialize_defined
+from usd_ros_bridge.testing.random_messages import fill, installed_types
 
 TYPES = {name: cls for name, cls in installed_types().items() if "/msg/" in name}
 

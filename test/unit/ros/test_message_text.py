@@ -19,10 +19,10 @@ from sensor_msgs.msg import CameraInfo, JointState, PointCloud2
 from std_msgs.msg import Bool, Byte, Float64MultiArray, Int8, String, UInt8
 from tf2_msgs.msg import TFMessage
 
-from ros_messages import fill, installed_types
 from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.ros.message_text import TextLimits, message_to_csv, message_to_yaml
 from usd_ros_bridge.ros.message_values import WrittenMessage
+from usd_ros_bridge.testing.random_messages import fill, installed_types
 
 TYPES = installed_types()
 LIMITS = (

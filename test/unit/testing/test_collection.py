@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -69,11 +70,33 @@ def test_a_module_that_needs_what_is_missing_is_one_skipped_test(suite: Path) ->
 
 def test_a_file_without_tests_fails_a_whole_run(suite: Path) -> None:
     (suite / "test_empty.py").write_text("")
-    ran = run(suite)
+    ran = run(suite, "--junit-xml=results.xml")
     assert ran.returncode == 1, ran.stdout + ran.stderr
     assert "no test of these files ran: test_empty.py" in ran.stdout
+    assert "1 failed, 1 passed" in ran.stdout
+    # What `colcon test-result` reads.
+    results = ElementTree.parse(suite / "results.xml").getroot().find("testsuite")
+    assert (results.get("tests"), results.get("failures"), results.get("errors")) == ("2", "1", "0")
     assert run(suite, "test_passes.py").returncode == 0
     assert run(suite, "-k", "something").returncode == 0
+
+
+def test_a_run_without_any_test_fails(suite: Path) -> None:
+    """`colcon test` takes pytest's own status for it, 5, for a success."""
+    (suite / "test_passes.py").write_text("")
+    ran = run(suite, "--junit-xml=results.xml")
+    assert ran.returncode == 1, ran.stdout + ran.stderr
+    assert ElementTree.parse(suite / "results.xml").getroot().find("testsuite").get("failures") == "1"
+
+
+def test_two_workers_count_as_one_run(suite: Path) -> None:
+    pytest.importorskip("xdist", reason="pytest-xdist is not installed: make setup-tests")
+    assert run(suite, "-n", "2").returncode == 0
+    (suite / "test_empty.py").write_text("")
+    ran = run(suite, "-n", "2", "--junit-xml=results.xml")
+    assert ran.returncode == 1, ran.stdout + ran.stderr
+    assert "1 failed, 1 passed" in ran.stdout
+    assert ElementTree.parse(suite / "results.xml").getroot().find("testsuite").get("failures") == "1"
 
 
 def test_a_long_value_does_not_become_the_name_of_its_test(suite: Path) -> None:

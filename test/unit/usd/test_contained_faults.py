@@ -157,7 +157,7 @@ NETS = [
     (stage_reader, "read_joint", "/robot/joint"), (xforms, "_motion", "/robot/base"),
     (geometry, "fallback", "/robot/base/ball"), (materials, "read_surface", "/robot/base/ball"),
     (physics_reader, "solver_attributes", "/robot/base"),
-    (interfaces, "resolve_qos", "/robot/states"), (controller_planner, "schema_name", "/robot/drive"),
+    (interfaces, "resolve_qos", "/robot/states"), (controller_planner, "load_class", "/robot/drive"),
 ]  # fmt: skip
 
 

@@ -9,7 +9,14 @@ from typing import Final
 import mujoco
 import numpy as np
 
-from usd_ros_bridge.backends.base import BackendContext, Capabilities, EntityState, InputlessBackend
+from usd_ros_bridge.backends.async_sensors import AsyncSensor
+from usd_ros_bridge.backends.base import (
+    BackendContext,
+    BodyContacts,
+    Capabilities,
+    EntityState,
+    InputlessBackend,
+)
 from usd_ros_bridge.backends.mujoco.actuators import add_actuators
 from usd_ros_bridge.backends.mujoco.bodies import add_bodies, set_sleep_policies
 from usd_ros_bridge.backends.mujoco.cameras import CameraInfoSensor, add_cameras, make_cameras
@@ -20,7 +27,8 @@ from usd_ros_bridge.backends.mujoco.geoms import add_colliders, add_visuals
 from usd_ros_bridge.backends.mujoco.instruments import add_sensor_sites
 from usd_ros_bridge.backends.mujoco.loops import add_loops
 from usd_ros_bridge.backends.mujoco.mujoco_options import MujocoOptions, set_solver_options
-from usd_ros_bridge.backends.mujoco.sensors import AsyncSensor, SensorReader, SensorWorker, make_sensors
+from usd_ros_bridge.backends.mujoco.ray_caster import WorldRayCaster, body_contacts
+from usd_ros_bridge.backends.mujoco.sensors import PoseSnapshot, SensorReader, SensorWorker, make_sensors
 from usd_ros_bridge.backends.mujoco.simulation import DivergenceMonitor, Simulation, transfer_state
 from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder
 from usd_ros_bridge.backends.mujoco.state_reader import StateReader, add_twist_sensors
@@ -134,6 +142,22 @@ class MujocoBackend(InputlessBackend):
         """Return the lowest and highest corner (3,) of the colliders of a body and of its descendants."""
         return self.simulation.body_bounds(self._opened.body_index[path])
 
+    # --- For sensor models of plug-ins -----------------------------------------------------------------------------
+
+    def ray_caster(self) -> WorldRayCaster:
+        """Return a caster for one thread: colliders stop rays, visible or not."""
+        return WorldRayCaster(self.simulation.compiled)
+
+    def copy_poses(self) -> PoseSnapshot:
+        """Return a copy of the state that poses follow from."""
+        return PoseSnapshot.of(self.simulation.data, self.simulation.time_ns)
+
+    def contacts(self, body: str) -> BodyContacts:
+        """Return the contacts of a body, with the forces of the current state."""
+        simulation = self.simulation
+        simulation.update_forces()
+        return body_contacts(simulation.compiled, self._opened.body_index[body], simulation.data)
+
     # --- StateTransferBackend ----------------------------------------------------------------------------------
 
     def new_instance(self) -> MujocoBackend:
@@ -230,6 +254,8 @@ class _Session:
             step_ns=self._step_ns,
             sensors=frozenset(self.sensors),
             unmoved=self._joints.unmoved,
+            lockstep=options.lockstep,
+            noise=options.noise,
             async_sensors=frozenset(
                 path
                 for path, sensor in self.sensors.items()

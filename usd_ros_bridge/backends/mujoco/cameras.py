@@ -9,6 +9,7 @@ from typing import Any
 
 import mujoco
 
+from usd_ros_bridge.backends.async_sensors import AsyncSensor, period_at
 from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.backends.image_compression import compressed_image
 from usd_ros_bridge.backends.mujoco.gl_context import KINDS, PACKAGES, find_gl, gl_kinds
@@ -16,12 +17,10 @@ from usd_ros_bridge.backends.mujoco.instruments import Arrays
 from usd_ros_bridge.backends.mujoco.mujoco_options import MujocoOptions
 from usd_ros_bridge.backends.mujoco.rendering import HORIZON, ZENITH, OpenGlRenderer, RayRenderer
 from usd_ros_bridge.backends.mujoco.sensors import (
-    AsyncSensor,
     Job,
     PoseSnapshot,
     SensorReader,
     SensorWorker,
-    period_at,
 )
 from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder, set_pose
 from usd_ros_bridge.model.appearance import srgb

@@ -5,7 +5,6 @@ IMU, wrench, contact, GNSS, magnetometer, barometer and thermometer; `rays` has 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from math import atan2, cos, degrees, hypot, radians, sin, sqrt
 from typing import Any, Final, Protocol
@@ -14,6 +13,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from usd_ros_bridge.backends.async_sensors import SensorNoise
 from usd_ros_bridge.backends.mujoco.compiled_model import CompiledModel
 from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder, add_site
 from usd_ros_bridge.model.physics import WORLD_BODY, PhysicsScene
@@ -69,33 +69,6 @@ def site_id(compiled: CompiledModel, sensor: Sensor) -> int:
 
 def _site_name(sensor: Sensor) -> str:
     return f"{sensor.path}#sensor"
-
-
-class SensorNoise:
-    """Gaussian noise of one sensor, a function of the seed, the prim and the stamp alone.
-
-    The same stamp has the same noise after a reset, at another rate or with other subscribers.
-    """
-
-    def __init__(self, seed: int, path: str) -> None:
-        """Initialize.
-
-        Args:
-            seed: The bridge's seed.
-            path: Prim path of the sensor.
-        """
-        digest = hashlib.blake2b(f"{seed}:{path}".encode(), digest_size=16).digest()
-        self._philox = np.random.Philox(key=int.from_bytes(digest, "little"))
-        self._generator = np.random.Generator(self._philox)
-        self._state = self._philox.state
-
-    def normal(self, count: int, time_ns: int) -> FloatArray:
-        """Return `count` standard normal numbers of the measurement at `time_ns`."""
-        counter = self._state["state"]["counter"]
-        # The low word counts within a measurement, the third word is its time: no two measurements overlap.
-        counter[:] = (0, 0, time_ns, 0)
-        self._philox.state = self._state
-        return self._generator.standard_normal(count)
 
 
 class Imu:
@@ -204,7 +177,7 @@ class JointWrench(_Wrench):
         return self._arrays(data, time_ns, spatial[3:], spatial[:3] + np.cross(arm, spatial[3:]))
 
 
-class _BodyContacts:
+class ContactReader:
     """The contacts of one body."""
 
     def __init__(self, compiled: CompiledModel, body: int) -> None:
@@ -218,10 +191,7 @@ class _BodyContacts:
             Points (N, 3) m, forces (N, 3) N, torques (N, 3) N m about those points, normal forces (N,) N.
         """
         contact = data.contact
-        pairs = contact.geom
-        # Flexible bodies have no geom.
-        own = self._is_own[pairs] & (pairs >= 0) if len(pairs) else np.zeros((0, 2), dtype=bool)
-        ids = np.flatnonzero(own[:, 0] != own[:, 1])
+        ids, own = self._find(data)
         local = np.zeros((len(ids), 6))
         for row, number in enumerate(ids.tolist()):
             mujoco.mj_contactForce(self._model, data, number, local[row])
@@ -233,13 +203,26 @@ class _BodyContacts:
         torque = sign * np.einsum("nij,ni->nj", frames, local[:, 3:])
         return contact.pos[ids], force, torque, local[:, 0]
 
+    def others(self, data: Any) -> list[int]:
+        """Return the id of the geom that each contact is with, in the order of `forces`."""
+        ids, own = self._find(data)
+        pairs = data.contact.geom
+        return [int(pairs[number][1 if own[number, 0] else 0]) for number in ids.tolist()]
+
+    def _find(self, data: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """Return the ids of the body's contacts, and for all contacts which of the two geoms are its own."""
+        pairs = data.contact.geom
+        # Flexible bodies have no geom.
+        own = self._is_own[pairs] & (pairs >= 0) if len(pairs) else np.zeros((0, 2), dtype=bool)
+        return np.flatnonzero(own[:, 0] != own[:, 1]), own
+
 
 class ContactWrench(_Wrench):
     """The sum of all contact wrenches of a body, the torque about the sensor's origin."""
 
     def __init__(self, compiled: CompiledModel, sensor: WrenchSensor, noise: SensorNoise | None) -> None:
         super().__init__(compiled, sensor, noise)
-        self._contacts = _BodyContacts(compiled, sensor.body)
+        self._contacts = ContactReader(compiled, sensor.body)
         self._site = site_id(compiled, sensor)
 
     def arrays(self, data: Any, time_ns: int) -> Arrays:
@@ -254,7 +237,7 @@ class ContactSwitch:
 
     def __init__(self, compiled: CompiledModel, sensor: ContactSensor) -> None:
         self._threshold = sensor.threshold
-        self._contacts = _BodyContacts(compiled, sensor.body)
+        self._contacts = ContactReader(compiled, sensor.body)
 
     def arrays(self, data: Any, time_ns: int) -> Arrays:  # noqa: ARG002 - Instrument
         """Return the value for the state in `data`, whose constraint forces are current."""

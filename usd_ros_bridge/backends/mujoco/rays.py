@@ -12,8 +12,9 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from usd_ros_bridge.backends.async_sensors import SensorNoise
 from usd_ros_bridge.backends.mujoco.compiled_model import CompiledModel
-from usd_ros_bridge.backends.mujoco.instruments import Arrays, SensorNoise, site_id
+from usd_ros_bridge.backends.mujoco.instruments import Arrays, site_id
 from usd_ros_bridge.backends.mujoco.spec_builder import AUXILIARY_GROUP, COLLIDER_GROUP, HIDDEN_GROUP
 from usd_ros_bridge.model.physics import WORLD_BODY
 from usd_ros_bridge.model.sensors import DepthCloudSensor, RangeSensor, RaySensor
@@ -57,6 +58,7 @@ class RayScene:
         robot: int,
         body: int,
         reach: float,
+        normals: FloatArray | None = None,
     ) -> None:
         """Cast rays from one point.
 
@@ -69,13 +71,16 @@ class RayScene:
             robot: Robot whose bodies are excluded, -1 for none.
             body: Id of the body that is excluded, -1 for none.
             reach: Longest distance of interest, m.
+            normals: (N, 3) is overwritten: normals of the surfaces that are hit, in the world, if MuJoCo has them
+                (`RAY_NORMALS`).
         """
         if robot != self._excluded:
             self._model.geom_group[:] = self._groups
             if robot >= 0:
                 self._model.geom_group[self._robot_of_geom == robot] = AUXILIARY_GROUP
             self._excluded = robot
-        extra = {"normal": None} if RAY_NORMALS else {}
+        flat = None if normals is None else normals.reshape(-1)
+        extra = {"normal": flat} if RAY_NORMALS else {}
         mujoco.mj_multiRay(
             self._model,
             data,

@@ -14,6 +14,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from usd_ros_bridge.backends.async_sensors import AsyncSensor, SensorNoise
 from usd_ros_bridge.backends.mujoco.compiled_model import CompiledModel
 from usd_ros_bridge.backends.mujoco.instruments import (
     Arrays,
@@ -25,7 +26,6 @@ from usd_ros_bridge.backends.mujoco.instruments import (
     Instrument,
     JointWrench,
     Magnetometer,
-    SensorNoise,
     Thermometer,
 )
 from usd_ros_bridge.backends.mujoco.rays import LaserScanner, PointCloudScanner, RangeFinder, RayScene
@@ -179,19 +179,7 @@ def _make_sync_sensor(simulation: Simulation, sensor: Sensor, noise: SensorNoise
 Job = Callable[[Any], Arrays]
 """Measure the worker's own MjData, whose poses are those of the snapshot; return arrays that nobody changes."""
 
-_RATE_CHECK_NS = 3_000_000_000
-_RATE_CHECK_PERIODS = 10
-_TOLERATED_MISSES = 0.05
 _START_TIMEOUT_S = 1.0
-
-
-def period_at(time_ns: int, rate: float) -> int:
-    """Return the index of the period of a rate (Hz) that contains a time, counted from bridge time 0.
-
-    A time just before a period belongs to it: a third of a second is no whole number of nanoseconds, and no reason to
-    wait for the next step.
-    """
-    return int(time_ns * 1e-9 * rate + 1e-4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -227,114 +215,6 @@ class PoseSnapshot:
         mujoco.mj_kinematics(model, data)
         mujoco.mj_comPos(model, data)
         mujoco.mj_camlight(model, data)
-
-
-class AsyncSensor:
-    """A sensor that a `SensorWorker` measures. Made by `SensorWorker.add_sensor`.
-
-    It is due once in each period, counted from bridge time 0: sensors of one rate measure the same states, whenever
-    their subscribers came. At most one measurement of a sensor is pending; periods that begin meanwhile are skipped,
-    and reported once.
-
-    Attributes:
-        prim: Prim path of the interface.
-        rate: Hz.
-        sample: The newest measurement, None while there is none.
-        requested_ns: Bridge time of the last `measure`, -1 before.
-        peers: Sensors that always measure the same states as this one: an Image and its CompressedImage.
-    """
-
-    def __init__(self, worker: SensorWorker, prim: str, rate: float, job: Job) -> None:
-        self.prim = prim
-        self.rate = rate
-        self.requested_ns = -1
-        self.sample: SensorSample | None = None
-        self.peers: tuple[AsyncSensor, ...] = ()
-        self._period_ns = max(round(1e9 / rate), 1)
-        self._worker = worker
-        self._job = job
-        self._pending: Future[SensorSample] | None = None
-        self._pending_ns = -1
-        self._error: BaseException | None = None
-        self._period = -1
-        self._check_start_ns = -1
-        self._count = 0
-        self._skipped = False
-
-    def measure(self, time_ns: int) -> SensorSample | None:
-        """Return the newest measurement, None while there is none; start another one where one is due.
-
-        Args:
-            time_ns: Bridge time of the simulation's state.
-
-        Raises:
-            Exception: The exception of a measurement, once.
-        """
-        self._worker.collect(time_ns)
-        self._check_rate(time_ns)
-        self.requested_ns = time_ns
-        self._start_if_due(time_ns)
-        if self._worker.lockstep:
-            self.collect()
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
-        return self.sample
-
-    def collect(self) -> None:
-        """Store the result of a measurement that is done; wait for it in lockstep."""
-        pending = self._pending
-        if pending is None or not (self._worker.lockstep or pending.done()):
-            return
-        self._pending = None
-        self._error = pending.exception()
-        if self._error is None:
-            self.sample = pending.result()
-
-    def reset(self) -> None:
-        """Drop the sample and the pending measurement."""
-        if self._pending is not None:
-            self._pending.cancel()
-            self._pending = None
-        self.sample = self._error = None
-        self.requested_ns = self._period = -1
-        self._skipped = False
-
-    def measures_other(self, time_ns: int) -> bool:
-        """Return whether a measurement of the state at another time is pending."""
-        return self._pending is not None and self._pending_ns != time_ns
-
-    def _start_if_due(self, time_ns: int) -> None:
-        period = period_at(time_ns, self.rate)
-        if period == self._period:
-            return
-        if self._pending is not None or any(peer.measures_other(time_ns) for peer in self.peers):
-            self._skipped = True
-            return
-        self._period = period
-        self._pending_ns = time_ns
-        self._count += 1
-        self._pending = self._worker.submit(self.prim, self._worker.snapshot(time_ns), self._job)
-
-    def _check_rate(self, time_ns: int) -> None:
-        """Report a rate that is not reached while measurements are requested without a pause.
-
-        The first measurement does not count: it includes one-time preparations.
-        """
-        paused = self.sample is None or time_ns - self.requested_ns > 2 * self._period_ns
-        elapsed = time_ns - self._check_start_ns
-        if not paused and elapsed < max(_RATE_CHECK_NS, _RATE_CHECK_PERIODS * self._period_ns):
-            return
-        # A loop that requests too seldom is not the sensor's fault: nothing was pending then.
-        expected = elapsed // self._period_ns
-        if not paused and self._skipped and self._count < (1.0 - _TOLERATED_MISSES) * expected:
-            achieved = self._count / (elapsed * 1e-9)
-            self._worker.report(
-                f"sensor.slow:{self.prim}",
-                f"{self.prim}: {self.rate:g} Hz of bridge time were asked for, and {achieved:.3g} Hz were achieved: a "
-                "measurement takes too long; lower its resolution, its rate, or real_time_factor",
-            )
-        self._check_start_ns, self._count, self._skipped = time_ns, 0, False
 
 
 class SensorWorker:

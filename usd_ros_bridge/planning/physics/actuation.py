@@ -11,7 +11,7 @@ from usd_ros_bridge.model.actuation import (
     find_unmoved,
     topic_fault,
 )
-from usd_ros_bridge.model.controller_schemas import DIFF_DRIVE
+from usd_ros_bridge.model.controller_schemas import CONTROLLERS
 from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.physics import PhysicsScene
 from usd_ros_bridge.model.plan import BridgePlan
@@ -42,7 +42,7 @@ def _faults(plan: BridgePlan, scene: PhysicsScene) -> Iterator[tuple[str, Actuat
         if controller.enabled:
             fault = controller_fault(plan, controller, unmoved, kinematic=False)
             if fault is not None:
-                anywhere = fault.code == NO_BASE and controller.schema == DIFF_DRIVE
+                anywhere = fault.code == NO_BASE and CONTROLLERS[controller.schema].claims_base
                 yield controller.path, fault, anywhere
     served = {path for controller in plan.controllers for path in controller.interfaces}
     for topic in plan.topics:

@@ -100,12 +100,14 @@ class _Planner:
         self._joint_at = Nearest(self._joint_of)
         self._carrying = {index for body in bodies for index in body.joints}
         self._origin = _origin(physics, findings)
+        self._of_plugins = {sensor.path for sensor in plan.sensors}
 
     def plan(self) -> tuple[Sensor, ...]:
         sensors = []
         for topic in self._plan.topics:
             kind = message_type(topic.type).sensor
-            if topic.role != "publisher" or not topic.enabled or not kind or topic.source:
+            is_free = topic.role == "publisher" and topic.enabled and topic.path not in self._of_plugins
+            if not is_free or not kind or topic.source:
                 continue
             sensor = self._sensor(topic, kind, self._values(topic, kind))
             if sensor is not None:

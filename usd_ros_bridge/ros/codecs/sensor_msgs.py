@@ -30,9 +30,10 @@ from usd_ros_bridge.ros.codecs.std_msgs import show_number
 from usd_ros_bridge.ros.wire.cdr_reader import JointStateReader
 from usd_ros_bridge.runtime.kinematics import selection
 from usd_ros_bridge.runtime.snapshot import UNKNOWN, Snapshot, UnknownFilter
-from usd_ros_bridge.spatial.scalar import Mounting, imu
+from usd_ros_bridge.spatial.scalar import Mounting, imu, unit_fault
 from usd_ros_bridge.spatial.transforms import FloatArray
 
+_SCAN_LIMITS = ("angle_min", "angle_max", "range_min", "range_max")
 _SCAN_NUMBERS = ("angle_min", "angle_max", "time_increment", "scan_time", "range_min", "range_max")
 _IMAGE_ENCODINGS = {
     ("uint8", 1): "mono8",
@@ -129,6 +130,7 @@ def encode_measured_imu(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa
     """Imu of a backend's sensor (REP 145); covariances that it does not give are zero, which means unknown."""
 
     def read(sample: SensorSample) -> Values:
+        _check_orientation(sample)
         return [
             part
             for name, count in (("orientation", 4), ("angular_velocity", 3), ("linear_acceleration", 3))
@@ -139,6 +141,23 @@ def encode_measured_imu(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa
         ]
 
     return sensed(topic, _IMU_BLOCKS, read)
+
+
+def _check_orientation(sample: SensorSample) -> None:
+    """Check the orientation of a measured Imu.
+
+    Raises:
+        ValueError: It is no unit quaternion, and its covariance does not begin with -1, which means that there is none.
+    """
+    fault = unit_fault(numbers_of(sample, "orientation", 4))
+    if not fault:
+        return
+    covariance = numbers_of(sample, "orientation_covariance", 9, _UNKNOWN_COVARIANCE)
+    if covariance[0] != -1.0:
+        raise ValueError(
+            f"orientation of the sensor at {sample.prim} is {fault}: where it measures none, "
+            "orientation_covariance begins with -1"
+        )
 
 
 def encode_camera_info(topic: TopicPlan, plan: BridgePlan) -> Encoding:
@@ -272,7 +291,11 @@ def encode_laser_scan(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa: 
         intensities = sample.arrays.get("intensities", UNKNOWN).astype(np.float32, copy=False)
         if ranges.ndim != 1 or intensities.shape not in (ranges.shape, (0,)):
             raise ValueError(f"ranges {ranges.shape} and intensities {intensities.shape} must be (N,) both")
-        numbers = [float(sample.arrays.get(name, 0.0)) for name in _SCAN_NUMBERS]
+        arrays = sample.arrays
+        for name in _SCAN_LIMITS:
+            if name not in arrays:
+                array_of(sample, name)
+        numbers = [float(arrays.get(name, 0.0)) for name in _SCAN_NUMBERS]
         increment = (numbers[1] - numbers[0]) / max(len(ranges) - 1, 1)
         return (*((number,) for number in numbers), (increment,), ranges, intensities)
 

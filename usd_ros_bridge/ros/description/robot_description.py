@@ -16,7 +16,7 @@ from std_msgs.msg import String
 
 from usd_ros_bridge.errors import BridgeError, OptionError, escaped
 from usd_ros_bridge.export.mesh_files import MeshCache
-from usd_ros_bridge.export.plan_json import plan_summary_text
+from usd_ros_bridge.export.plan_json import Resolve, plan_summary_text
 from usd_ros_bridge.export.urdf import Urdf
 from usd_ros_bridge.model.message_types import STRING
 from usd_ros_bridge.model.plan import BridgePlan, QosPlan
@@ -377,24 +377,43 @@ class DescriptionParameter:
 
 
 class PlanSummary:
-    """Publish the summary of the plan, and again when it changes; as jobs of the main domain, off the tick."""
+    """Publish the summary of the plan once the bridge is ready, and again when it changes; off the tick.
 
-    def __init__(self, plan: BridgePlan, main: Domain, *, refused: Callable[[], Mapping[str, str]]) -> None:
+    The message is the ready signal of the bridge: all that it serves exists before it is sent.
+    """
+
+    def __init__(
+        self,
+        plan: BridgePlan,
+        main: Domain,
+        *,
+        refused: Callable[[], Mapping[str, str]],
+        resolve: Resolve | None = None,
+        enabled: bool = True,
+    ) -> None:
         """Store the arguments.
 
         Args:
             plan: The plan.
             main: Domain of the topic.
             refused: Return by prim path why interfaces could not be opened.
+            resolve: Return the name of an interface after remaps; None: there are none.
+            enabled: False: there is no topic.
         """
         self._plan = plan
         self._main = main
         self._refused = refused
+        self._resolve = resolve
+        self._enabled = enabled
         self._text = LatchedText(main, PLAN_TOPIC)
 
     def open(self) -> None:
-        """Create the publisher, and schedule the summary."""
-        self._text.open()
+        """Create the publisher."""
+        if self._enabled:
+            self._text.open()
+
+    def publish(self) -> None:
+        """Publish the summary soon, as a job of the main domain: everything else is open."""
         self._main.defer(self._publish, urgent=False)
 
     def prepare(self, plan: BridgePlan, binding: PlanBinding) -> PreparedChange:
@@ -403,7 +422,7 @@ class PlanSummary:
 
         def finish() -> None:
             self._plan = plan
-            self._main.defer(self._publish, urgent=False)
+            self.publish()
 
         return PreparedChange(finish=finish)
 
@@ -413,9 +432,9 @@ class PlanSummary:
 
     @property
     def is_published(self) -> bool:
-        """Return whether a summary was published."""
-        return self._text.count > 0
+        """Return whether nothing is left to publish: a summary was, or there is no topic."""
+        return self._text.count > 0 or not self._enabled
 
     def _publish(self) -> None:
         if self._text.handle is not None:
-            self._text.send(plan_summary_text(self._plan, disabled=self._refused()))
+            self._text.send(plan_summary_text(self._plan, disabled=self._refused(), resolve=self._resolve))

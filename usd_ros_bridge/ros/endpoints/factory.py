@@ -79,13 +79,16 @@ def encoding_for(topic: TopicPlan, plan: BridgePlan, can: Capabilities) -> tuple
     if topic.source:
         factory = codec.encode_attribute
     if factory is None:
-        return None, f"nothing here makes messages of type {topic.type}, and no source is bound"
+        fault = CODECS.fault(topic.type)
+        return None, fault or f"nothing here makes messages of type {topic.type}, and no source is bound"
     try:
         encoding = factory(topic, plan)
     except NoSourceError as error:
         return None, str(error)
     if encoding.sensed and not served:
         return None, "the backend serves no sensor there"
+    if not encoding.sensed and any(sensor.path == topic.path for sensor in plan.sensors):
+        return None, f"messages of type {topic.type} show no measurement of a sensor"
     return encoding, ""
 
 
@@ -93,7 +96,7 @@ def codec_for(topic: TopicPlan, input_binding: InputBinding) -> tuple[MessageCod
     """Return the codec that decodes a subscription's messages; None and why, where nothing takes them."""
     codec = CODECS.get(topic.type, NO_CODEC)
     if input_binding.accepted and codec.decode is None:
-        return None, f"messages of type {topic.type} are not understood here"
+        return None, CODECS.fault(topic.type) or f"messages of type {topic.type} are not understood here"
     return codec if input_binding.accepted else None, input_binding.reason
 
 

@@ -13,7 +13,7 @@ from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.requirements import missing_requirement
 from usd_ros_bridge.ros.domains import Domains
-from usd_ros_bridge.ros.message_tap import MessageTap
+from usd_ros_bridge.ros.message_tap import join_taps
 
 TEXTS_S = 60.0
 """How long a recording without real time waits for the texts of latched topics, seconds."""
@@ -54,8 +54,7 @@ class BridgeRecording:
         self.channels = MessageChannels(takes_all=True, lossless=True, report=report)
         self.recorder = Recorder(path, self.channels, report=report)
         self._node: Any = None
-        tap: MessageTap = self.channels
-        domains.set_tap(tap)
+        domains.set_tap(join_taps(domains.tap, self.channels))
 
     def set_time(self, time_ns: Callable[[], int | None]) -> None:
         """Set the clock of the file's stamps, nanoseconds; None while no time is known."""

@@ -1,4 +1,4 @@
-"""Offline bridge: a plan and a backend whose messages go to a recording only. No participant is opened."""
+"""Offline bridge: a plan and a backend whose messages go to a recording or a tap only. No participant is opened."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from usd_ros_bridge.backends.backend_options import BACKENDS
 from usd_ros_bridge.backends.base import Backend, needs_physics
 from usd_ros_bridge.errors import BridgeError, OptionError, alternatives, quoted
-from usd_ros_bridge.model.periods import SECOND_NS
-from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
+from usd_ros_bridge.model.periods import SECOND_NS, nanoseconds
+from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.planning.conflicts import leave_offered
+from usd_ros_bridge.process_settings import close_at_exit
 from usd_ros_bridge.reporting import OnceReporter, Report, limited, log_info, log_warning
-from usd_ros_bridge.ros.backend_choice import Choice, choose, open_chosen
+from usd_ros_bridge.requirements import missing_requirement
+from usd_ros_bridge.ros.backend_choice import Choice, check_plan, choose, open_chosen
 from usd_ros_bridge.ros.bridge_time import ClockPublisher
 from usd_ros_bridge.ros.codecs import CODECS, NO_CODEC
 from usd_ros_bridge.ros.description.robot_description import Descriptions, PlanSummary
@@ -25,9 +27,8 @@ from usd_ros_bridge.ros.endpoints.handlers import Handlers
 from usd_ros_bridge.ros.endpoints.publisher import TopicPublisher
 from usd_ros_bridge.ros.endpoints.service_handlers import Services, run_in_tick, scene_access
 from usd_ros_bridge.ros.interface_types import AmentCatalog, import_interface, make_message
-from usd_ros_bridge.ros.recording.message_channels import MessageChannels
+from usd_ros_bridge.ros.message_tap import MessageTap, join_taps
 from usd_ros_bridge.ros.recording.offline_domains import OfflineDomains
-from usd_ros_bridge.ros.recording.recorder import Recorder
 from usd_ros_bridge.ros.tf.broadcaster import RobotTransforms
 from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.loop import Loop, SteppedClock
@@ -35,11 +36,14 @@ from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.runtime.sim_time import SimTimeLoop, TimeControl, Timekeeper
 from usd_ros_bridge.start_phases import BACKEND, COMPILING, Progress
 
+if TYPE_CHECKING:
+    from usd_ros_bridge.ros.recording.message_channels import MessageChannels
+
 _LOCKSTEP = "lockstep"
 
 
 class OfflineBridge:
-    """Run a plan without ROS 2's middleware, and record what a bridge would publish.
+    """Run a plan without ROS 2's middleware, and record what a bridge would publish, or hand it to a message tap.
 
     Time begins at 0 and passes as fast as possible. The same plan, backend and commands write the same file, byte for
     byte. There are no subscriptions, services, actions, parameters and diagnostics: `send` takes the messages of peers.
@@ -52,6 +56,7 @@ class OfflineBridge:
         backend: str | Backend = "auto",
         *,
         options: BridgeOptions,
+        tap: MessageTap | None = None,
         report: Report = log_warning,
         inform: Report = log_info,
     ) -> None:
@@ -60,13 +65,20 @@ class OfflineBridge:
         Args:
             plan: Plan to run.
             backend: Name of an installed backend, `auto`, or a backend that is not open yet.
-            options: With `record`. Those of the node, of remote control and of pace have no effect.
+            options: With `record`, unless there is a tap. Those of the node, of remote control and of pace have no
+                effect.
+            tap: Gets all messages, in the thread that steps.
             report: Show a warning `(kind, message)`.
             inform: Show news `(kind, message)`.
+
+        Raises:
+            BridgeError: `plan` is a path, a stage, or anything else than a plan.
         """
+        check_plan(plan, type(self).__name__)
         self._plan = plan
         self._backend = backend
         self._options = options
+        self._tap = tap
         self._reporter = OnceReporter(report)
         self._inform = limited(inform)
         self._resources = ExitStack()
@@ -86,8 +98,10 @@ class OfflineBridge:
         Raises:
             OptionError: There is no file to record to, or it exists.
             BackendError: The backend is unknown, not installed, or refuses its options.
+            BridgeError: There is a file to record to, and foxglove-sdk is not installed.
         """
         self._options.check()
+        self._resources.callback(close_at_exit(self.close))
         try:
             self._open(progress or (lambda _: None))
         except BaseException:
@@ -135,8 +149,10 @@ class OfflineBridge:
             Whether the backend gave a state.
 
         Raises:
-            BridgeError: The bridge is not open, or the time is missing.
+            BridgeError: The bridge is not open, or the time is missing or no int.
         """
+        if time_ns is not None and type(time_ns) is not int:
+            time_ns = nanoseconds(time_ns)
         return self._step(time_ns)
 
     def spin(self) -> None:
@@ -166,33 +182,14 @@ class OfflineBridge:
         Raises:
             BridgeError: There is no such subscription, nothing takes its messages, or the message does not fit.
         """
-        runtime = self.runtime
-        topics = [each for each in self._plan.topics if each.role == "subscription" and each.enabled]
-        named = [each for each in topics if target in (each.path, each.name)]
-        if not named:
-            there = alternatives(target, (f"{each.path} ({each.name})" for each in topics))
-            raise BridgeError(f"{quoted(target)} names no subscription of {self._plan.asset}; {there}")
-        for topic in named:
-            self._deliver(runtime, topic, message)
-
-    def _deliver(self, runtime: Runtime, topic: TopicPlan, message: Any) -> None:
-        decode = CODECS.get(topic.type, NO_CODEC).decode
-        binding = runtime.bind_sink(topic)
-        if decode is None or not binding.accepted:
-            raise BridgeError(f"{topic.name} takes no messages: {binding.reason or topic.type}")
-        message_class = import_interface(topic.type, AmentCatalog())
-        binding.deliver(decode(make_message(message_class, message)))
+        deliver_message(self.runtime, self._plan, target, message)
 
     # --- Opening -----------------------------------------------------------------------------------------------
 
     def _open(self, progress: Progress) -> None:
-        if self._options.record is None:
-            raise OptionError("there is nothing but the recording: name a file (--record FILE.mcap)")
         report = self._reporter.report
-        channels = MessageChannels(takes_all=True, lossless=True, report=report)
-        recorder = Recorder(self._options.record, channels, report=report)
-        self._resources.callback(lambda: recorder.close(self._plan))
-        domains = OfflineDomains(channels, node_name=self._options.node_name)
+        channels, tap = self._open_recording()
+        domains = OfflineDomains(tap, node_name=self._options.node_name)
         choice = choose(self._plan, self._backend, inform=self._inform)
         progress(COMPILING if needs_physics(choice.backend) else f"{BACKEND} {choice.name}")
         runtime, _ = open_chosen(choice, partial(self._make_runtime, domains, choice), report)
@@ -200,13 +197,34 @@ class OfflineBridge:
         self._resources.callback(runtime.close)
         self._plan = runtime.plan
         owns_time = runtime.capabilities.step_ns > 0
-        channels.time_ns = lambda: runtime.now_ns if owns_time else runtime.time_ns
+        if channels is not None:
+            channels.time_ns = lambda: runtime.now_ns if owns_time else runtime.time_ns
         self._open_time(runtime)
         self._open_publishers(leave_offered(runtime.plan, describes=True, sourced=set()), domains, runtime)
         if self._clock is not None:
             self._clock.open([domains.main])
             self._clock.publish_now()
-        channels.start()
+        if channels is not None:
+            channels.start()
+
+    def _open_recording(self) -> tuple[MessageChannels | None, MessageTap]:
+        """Create the file, if there is to be one. Return its channels, and what gets all messages."""
+        path, tap = self._options.record, self._tap
+        if path is None:
+            if tap is None:
+                raise OptionError("there is nothing but the recording: name a file (--record FILE.mcap)")
+            return None, tap
+        try:
+            # Only now: a tap needs no foxglove-sdk.
+            from usd_ros_bridge.ros.recording.message_channels import MessageChannels
+            from usd_ros_bridge.ros.recording.recorder import Recorder
+        except ImportError as error:
+            raise missing_requirement(error) or error from error
+        report = self._reporter.report
+        channels = MessageChannels(takes_all=True, lossless=True, report=report)
+        recorder = Recorder(path, channels, report=report)
+        self._resources.callback(lambda: recorder.close(self._plan))
+        return channels, join_taps(tap, channels)
 
     def _make_runtime(
         self, domains: OfflineDomains, choice: Choice, plan: BridgePlan, backend: Backend
@@ -280,9 +298,36 @@ class OfflineBridge:
         )
         self._resources.callback(descriptions.close)
         descriptions.open()
-        summary = PlanSummary(plan, domains.main, refused=dict)
+        summary = PlanSummary(plan, domains.main, refused=dict, enabled=options.publish_plan)
         self._resources.callback(summary.close)
         summary.open()
+        summary.publish()
+
+
+def deliver_message(runtime: Runtime, plan: BridgePlan, target: str, message: Any) -> None:
+    """Deliver a message to a subscription of a plan, as a peer's would be: the next tick applies it.
+
+    Args:
+        runtime: Open.
+        plan: The plan that it runs.
+        target: Prim path or absolute name of the subscription.
+        message: A message, or a mapping of its fields.
+
+    Raises:
+        BridgeError: There is no such subscription, nothing takes its messages, or the message does not fit.
+    """
+    topics = [each for each in plan.topics if each.role == "subscription" and each.enabled]
+    named = [each for each in topics if target in (each.path, each.name)]
+    if not named:
+        there = alternatives(target, (f"{each.path} ({each.name})" for each in topics))
+        raise BridgeError(f"{quoted(target)} names no subscription of {plan.asset}; {there}")
+    for topic in named:
+        decode = CODECS.get(topic.type, NO_CODEC).decode
+        binding = runtime.bind_sink(topic)
+        if decode is None or not binding.accepted:
+            raise BridgeError(f"{topic.name} takes no messages: {binding.reason or topic.type}")
+        message_class = import_interface(topic.type, AmentCatalog())
+        binding.deliver(decode(make_message(message_class, message)))
 
 
 def schedule_publisher(runtime: Runtime, publisher: TopicPublisher) -> None:

@@ -5,13 +5,13 @@ A typing error is authored like anything else, and OpenUSD takes it. Names of ot
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from pxr import Sdf, Usd
 
-from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.errors import nearest, quoted
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.property_names import (
     CAMERA,
@@ -30,6 +30,7 @@ from usd_ros_bridge.model.property_names import (
     schema_suggestion,
     suggestions,
 )
+from usd_ros_bridge.model.records import Record, attribute_fields
 from usd_ros_bridge.usd.read.properties import PrimProperties
 
 _APPLIED: Final = "apiSchemas"
@@ -44,15 +45,23 @@ class AppliedNames(NamedTuple):
         owners: Schemas of the Ros family that are applied, and the prim types that have properties.
         unknown: Applied tokens of the Ros family that are no schema.
         namespaces: Beginnings of the names that are checked.
+        foreign: Names of the properties of plug-ins' schemas; None if one of these plug-ins has a fault.
     """
 
     owners: frozenset[str]
     unknown: tuple[str, ...]
     namespaces: tuple[str, ...] = CHECKED
+    foreign: frozenset[str] | None = frozenset()
 
 
 def applied_names(
-    applied: Sequence[str], *, is_joint: bool, is_camera: bool, is_actuator: bool
+    applied: Sequence[str],
+    *,
+    is_joint: bool,
+    is_camera: bool,
+    is_actuator: bool,
+    foreign: Collection[str] = (),
+    records: Collection[type[Record]] = (),
 ) -> AppliedNames:
     """Return what prims may author.
 
@@ -61,12 +70,30 @@ def applied_names(
         is_joint: The prim is a joint of UsdPhysics.
         is_camera: The prim is a camera.
         is_actuator: The prim is an actuator or a tendon.
+        foreign: Those of the applied schemas that plug-ins have.
+        records: Record types of these; fewer where a plug-in has a fault.
     """
     owners = {each for each in applied if each in SCHEMA_NAMES}
     owners |= {JOINT} if is_joint else set()
     owners |= {CAMERA} if is_camera else set()
-    unknown = tuple(each for each in applied if is_ros_token(each) and each not in SCHEMA_NAMES)
-    return AppliedNames(frozenset(owners), unknown, (*CHECKED, *SOLVERS) if is_actuator else CHECKED)
+    unknown = tuple(
+        each for each in applied if is_ros_token(each) and each not in SCHEMA_NAMES and each not in foreign
+    )
+    namespaces = (*CHECKED, *SOLVERS) if is_actuator else CHECKED
+    names = frozenset(
+        name
+        for record in records
+        for _, spec in attribute_fields(record)
+        for name in (spec.name, *spec.aliases)
+    )
+    # Names beside those of a plug-in's schema are typing errors; those without a namespace may be anybody's.
+    beside = {name.partition(":")[0] + ":" for name in names if ":" in name and name not in KNOWN}
+    return AppliedNames(
+        frozenset(owners),
+        unknown,
+        tuple(dict.fromkeys((*namespaces, *sorted(beside)))),
+        names if len(records) == len(foreign) else None,
+    )
 
 
 class NameCheck:
@@ -93,7 +120,11 @@ class NameCheck:
         key = (names, applied)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = (*_of_tokens(applied), *_of_names(names), *_of_owners(names, applied))
+            found = self._known[key] = (
+                *_of_tokens(applied),
+                *_of_names(names, applied.foreign),
+                *_of_owners(names, applied),
+            )
         if not found:
             return []
         return [replace(each, path=path) for each in found if not _is_on_purpose(prim, each)]
@@ -137,27 +168,33 @@ def _unknown_schema(token: str, schema: str, applied: AppliedNames) -> Diagnosti
     )
 
 
-def _of_names(names: Sequence[str]) -> list[Diagnostic]:
-    """Return a diagnostic for each name that no schema has."""
+def _of_names(names: Sequence[str], foreign: frozenset[str] | None) -> list[Diagnostic]:
+    """Return a diagnostic for each name that no schema has. If a plug-in has a fault, any name may be its."""
     found = []
-    for name in names:
-        if name in KNOWN or name in OF_ACTUATORS:
+    for name in names if foreign is not None else ():
+        if name in KNOWN or name in OF_ACTUATORS or name in (foreign or ()):
+            continue
+        close = nearest(name, foreign or (), count=1)
+        if close:
+            found.append(_misspelt(name, "it has no effect", f"did you mean {close[0]}?"))
             continue
         near = suggestions(name)
         if not near and name.startswith((ISAAC, *SOLVERS)):
             continue
         without = KNOWN[near[0]].without if near and near[0] in KNOWN and near[0] not in names else ""
-        found.append(
-            Diagnostic(
-                code="schema.attribute",
-                severity="warning",
-                path="",
-                attribute=name,
-                message=f"no schema has this attribute: {without or 'it has no effect'}",
-                remedy=question(name),
-            )
-        )
+        found.append(_misspelt(name, without or "it has no effect", question(name)))
     return found
+
+
+def _misspelt(name: str, effect: str, remedy: str) -> Diagnostic:
+    return Diagnostic(
+        code="schema.attribute",
+        severity="warning",
+        path="",
+        attribute=name,
+        message=f"no schema has this attribute: {effect}",
+        remedy=remedy,
+    )
 
 
 def _of_owners(names: Sequence[str], applied: AppliedNames) -> list[Diagnostic]:

@@ -11,8 +11,8 @@ from pxr import Sdf, Usd, UsdGeom, UsdPhysics
 
 from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model import records
-from usd_ros_bridge.model.controller_schemas import CONTROLLER_SCHEMAS
-from usd_ros_bridge.model.diagnostics import CONTAINED, Diagnostic, internal_fault
+from usd_ros_bridge.model.controller_schemas import CONTROLLER_SCHEMAS, CONTROLLERS
+from usd_ros_bridge.model.diagnostics import CONTAINED, PLUGIN_REMEDY, Diagnostic, internal_fault
 from usd_ros_bridge.model.records import Record, TopicRecord
 from usd_ros_bridge.model.stage import Pause, PlainLinkRecord, StageMetrics, StageRecords, ValueTrackRecord
 from usd_ros_bridge.options import ReadOptions
@@ -36,6 +36,7 @@ from usd_ros_bridge.usd.read.properties import (
     PrimReader,
     collection_members,
 )
+from usd_ros_bridge.usd.read.sensor_reader import read_scene_values, read_sensor_model, sensor_schemas
 from usd_ros_bridge.usd.read.spec_memory import memory_of
 from usd_ros_bridge.usd.read.xforms import XformReader, with_ancestors
 
@@ -231,7 +232,9 @@ class Kind(NamedTuple):
     is_instancer: bool
     has_records: bool
     physics: PhysicsKind | None
+    sensors: tuple[str, ...]
     names: AppliedNames
+    faults: tuple[str, ...] = ()
 
 
 class _OpenPrim:
@@ -408,6 +411,7 @@ class _Walk:
     def _read_prim(self, prim: Usd.Prim, path: str, source: PrimProperties | None, kind: Kind) -> None:
         self.order[path] = len(self.order)
         self.diagnostics += self._names.check(prim, path, source, kind.names)
+        self.diagnostics += [_plugin_fault(path, fault) for fault in kind.faults]
         if kind.physics is not None and self._physics_here is not None:
             self._physics_here.visit(prim, path, kind.physics)
         if path.startswith(self._instancer):
@@ -509,6 +513,8 @@ class _Walk:
     def _visit(self, source: PrimProperties, kind: Kind) -> None:
         for collection, record_type in kind.schemas:
             self.add(collection, self._reader.record(record_type, source))
+        for schema in kind.sensors:
+            self.add("sensor_models", read_sensor_model(source, schema))
         if kind.joint:
             self.add("joints", read_joint(self._reader, source, kind.joint))
             self.value_tracks += value_tracks(source, self.diagnostics)
@@ -537,12 +543,18 @@ class _Walk:
 
 def _kind_of(prim: Usd.Prim, type_name: str, applied: tuple[str, ...]) -> Kind:
     schemas = [SCHEMAS[name] for name in applied if name in SCHEMAS]
+    # Others than ours are imported here, when the first prim applies their schema.
+    foreign = [name for name in applied if name not in SCHEMAS and CONTROLLERS.is_foreign(name)]
+    rows = {name: CONTROLLERS.get(name) for name in foreign}
+    plugin_records: list[type[Record]] = [row.record for row in rows.values() if row and row.record]
+    schemas += [("controllers", record) for record in plugin_records]
     if prim.IsA(UsdGeom.Camera):
         schemas.append(("cameras", records.CameraRecord))
     if type_name in ACTUATORS:
         schemas.append(("actuators", records.ActuatedRecord))
     joint = joint_kind(prim, applied)
     is_scene = prim.IsA(UsdPhysics.Scene)
+    sensors = sensor_schemas(applied, type_name)
     return Kind(
         schemas=tuple(schemas),
         joint=joint,
@@ -552,14 +564,34 @@ def _kind_of(prim: Usd.Prim, type_name: str, applied: tuple[str, ...]) -> Kind:
         is_scene=is_scene,
         is_drawn=prim.IsA(UsdGeom.Boundable),
         is_instancer=prim.IsA(UsdGeom.PointInstancer),
-        has_records=bool(schemas) or joint is not None or is_scene,
+        has_records=bool(schemas or sensors) or joint is not None or is_scene,
         physics=physics_kind(prim, type_name, applied),
+        sensors=sensors,
         names=applied_names(
-            applied,
+            [each for each in applied if each not in sensors],
             is_joint=joint is not None,
             is_camera=bool(prim.IsA(UsdGeom.Camera)),
             is_actuator=type_name in ACTUATOR_TYPES,
+            foreign=foreign,
+            records=plugin_records,
         ),
+        faults=tuple(_row_fault(name) for name, row in rows.items() if row is None or row.record is None),
+    )
+
+
+def _row_fault(schema: str) -> str:
+    """Return why the plug-in of an applied schema has no record for it."""
+    return CONTROLLERS.fault(schema) or f"controller {quoted(schema)} is for interfaces: it has no record"
+
+
+def _plugin_fault(path: str, fault: str) -> Diagnostic:
+    return Diagnostic(
+        code="4.2.3.plugin",
+        severity="error",
+        path=path,
+        attribute="apiSchemas",
+        message=f"{fault}; the controller is left out",
+        remedy=PLUGIN_REMEDY,
     )
 
 
@@ -567,7 +599,10 @@ def _without_physics(kind: Kind) -> Kind:
     """Return what a prim below a PointInstancer means: it is a prototype's, and no body or joint where it stands."""
     schemas = tuple(each for each in kind.schemas if each[0] not in _PHYSICS)
     return kind._replace(
-        schemas=schemas, joint=None, is_body=False, has_records=bool(schemas) or kind.is_scene
+        schemas=schemas,
+        joint=None,
+        is_body=False,
+        has_records=bool(schemas or kind.sensors) or kind.is_scene,
     )
 
 
@@ -665,6 +700,7 @@ def _read(stage: Usd.Stage, asset: str, prims: PrimReader, walk: _Walk) -> Stage
         sources=source_types(stage, walk.found.get("topics", ())),
         asset_names=_asset_names(stage, (default_prim, *walk.paths(ROOTS))),
         collections=collections,
+        scene_values=read_scene_values(stage, walk.found.get("sensor_models", ())),
         # Its diagnostics are its own: they count where physics is planned.
         physics=None if walk.physics is None else walk.physics.records(xform_reader),
         diagnostics=(

@@ -11,7 +11,8 @@ pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 
 from sensor_scenes import GRAVITY, World, at, body, hinge, solid, world
 
-from usd_ros_bridge.backends.mujoco.instruments import SensorNoise, to_ecef, to_geodetic
+from usd_ros_bridge.backends.async_sensors import SensorNoise
+from usd_ros_bridge.backends.mujoco.instruments import to_ecef, to_geodetic
 from usd_ros_bridge.model.physics import WORLD_BODY, Box, Dof, Joint, Plane, Sphere
 from usd_ros_bridge.model.sensors import (
     BarometerSensor,

@@ -13,7 +13,6 @@ from control_msgs.msg import JointTolerance
 from rclpy.serialization import deserialize_message, serialize_message
 from trajectory_msgs.msg import JointTrajectoryPoint
 
-from ros_messages import fill
 from usd_ros_bridge.model.goals import (
     FollowTrajectoryFeedback,
     FollowTrajectoryGoal,
@@ -22,6 +21,7 @@ from usd_ros_bridge.model.goals import (
     GripperState,
 )
 from usd_ros_bridge.ros.codecs import ACTIONS, CODECS
+from usd_ros_bridge.testing.random_messages import fill
 
 FOLLOW = "control_msgs/action/FollowJointTrajectory"
 GRIPPER = "control_msgs/action/GripperCommand"

@@ -31,9 +31,9 @@ from std_msgs.msg import Bool, String
 from builders.plans import PlanBuilder
 from ros_plans import CAMERA, plan, topic
 from usd_ros_bridge.backends.null import NullBackend
-from usd_ros_bridge.model.message_types import MESSAGE_TYPES
+from usd_ros_bridge.model.message_types import MESSAGE_TYPES, is_own_type
 from usd_ros_bridge.model.state import SensorSample
-from usd_ros_bridge.ros.codecs import CODECS, NO_CODEC
+from usd_ros_bridge.ros.codecs import ACTIONS, CODECS, NO_CODEC
 from usd_ros_bridge.ros.codecs.encoding import NoSourceError
 from usd_ros_bridge.ros.codecs.message_encoder import (
     MAX_TEMPLATES,
@@ -306,6 +306,24 @@ def test_scan_has_its_increment_and_its_ranges():
     assert (list(bright.intensities), bright.scan_time) == ([0.0, 1.0, 2.0, 3.0, 4.0], 0.5)
 
 
+@pytest.mark.parametrize("missing", ["angle_min", "angle_max", "range_min", "range_max"])
+def test_scan_without_an_angle_or_a_range_limit_is_refused(missing):
+    numbers = {"angle_min": -1.0, "angle_max": 1.0, "range_min": 0.1, "range_max": 10.0}
+    del numbers[missing]
+    with pytest.raises(ValueError, match=f"no array named '{missing}'"):
+        sensed(LaserScan, Sensing(ranges=np.ones(3, np.float32), **numbers))
+
+
+@pytest.mark.parametrize("orientation", [(0, 0, 0, 0), (0, 0, 0, 2), (0, np.nan, 0, 1)])
+def test_imu_without_an_orientation_is_refused_unless_it_says_so(orientation):
+    numbers = {"orientation": orientation, "angular_velocity": np.zeros(3), "linear_acceleration": np.ones(3)}
+    with pytest.raises(ValueError, match="which is no unit quaternion"):
+        sensed(Imu, Sensing(**numbers))
+    unknown = np.array([-1.0, *[0.0] * 8])
+    ((shown, _),) = sensed(Imu, Sensing(**numbers, orientation_covariance=unknown))
+    assert shown.orientation_covariance[0] == -1.0
+
+
 @pytest.mark.parametrize("columns", [3, 4])
 def test_cloud_is_unorganised_and_says_whether_it_is_dense(columns):
     points = np.arange(5 * columns, dtype=np.float32).reshape(5, columns)
@@ -466,6 +484,14 @@ def test_what_has_no_source_says_so(type_name, more):
 def test_every_decoder_takes_a_default_message(type_name):
     sample = CODECS[type_name].decode(import_interface(type_name, AmentCatalog())())
     assert type(sample).__module__ in ("usd_ros_bridge.model.state", "usd_ros_bridge.model.goals")
+
+
+def test_only_types_without_codec_can_be_replaced():
+    assert all(is_own_type(each) for each in (*CODECS, *ACTIONS))
+    unknown = {each for each in MESSAGE_TYPES if not is_own_type(each)}
+    assert not unknown & {*CODECS}
+    # Published by the bridge's own means.
+    assert {each for each in MESSAGE_TYPES if is_own_type(each)} - {*CODECS} == {"tf2_msgs/msg/TFMessage"}
 
 
 def test_what_planning_says_of_a_type_its_codec_can_do():

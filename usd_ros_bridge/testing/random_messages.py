@@ -1,4 +1,4 @@
-"""Every message class that is installed, random contents for any of them, and every number in a message."""
+"""Random messages: every installed message class, random contents for any of them, and the numbers in a message."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TEXTS = ("", "a", "frame_1", "Grüße", "関節", "🦾 arm", "x" * 41)
 
 
 def installed_types() -> dict[str, Any]:
-    """Names and classes of all messages: topics', both sides of services, and what actions send."""
+    """Return all installed messages by name: of topics, both sides of services, and what actions send."""
     found: dict[str, Any] = {}
     for package in sorted(get_resources("rosidl_interfaces")):
         for line in get_resource("rosidl_interfaces", package)[0].splitlines():
@@ -46,12 +46,19 @@ def _messages(name: str, kind: str, interface: Any) -> Iterator[tuple[str, Any]]
 
 
 def fields(message: Any) -> dict[str, Any]:
-    """Field names and slot types."""
+    """Return the slot types by field name."""
     return dict(zip(message.get_fields_and_field_types(), message.SLOT_TYPES, strict=True))
 
 
 def fill(message: Any, rng: random.Random, depth: int = 0, *, least: int = 0) -> Any:
-    """Gives every field random contents; sequences get `least` to 4 elements."""
+    """Fill every field of a message with random contents, and return it.
+
+    Args:
+        message: A message object.
+        rng: Random numbers.
+        depth: Messages around it.
+        least: Least number of elements of a sequence; there are at most four.
+    """
     for name, slot_type in fields(message).items():
         if isinstance(slot_type, definition.NamespacedType):
             fill(getattr(message, name), rng, depth + 1, least=least)
@@ -85,13 +92,13 @@ def _random(slot_type: Any, rng: random.Random, depth: int) -> Any:
             else text[:limit]
         )
     if isinstance(slot_type, definition.NamespacedType):
-        *namespaces, name = (*slot_type.namespaces, slot_type.name)
-        return fill(getattr(importlib.import_module(".".join(namespaces)), name)(), rng, depth + 1)
+        module = importlib.import_module(".".join(slot_type.namespaces))
+        return fill(getattr(module, slot_type.name)(), rng, depth + 1)
     return random_number(slot_type.typename, rng)
 
 
 def random_number(type_name: str, rng: random.Random) -> Any:
-    """A number of an IDL type, as rclpy represents it."""
+    """Return a random number of an IDL type, as rclpy represents it."""
     if type_name == "boolean":
         return rng.random() < 0.5
     if type_name == "octet":
@@ -105,7 +112,7 @@ def random_number(type_name: str, rng: random.Random) -> Any:
 
 
 def numbers(message: Any, prefix: str = "") -> Iterator[tuple[str, str, list[Any]]]:
-    """Path, IDL type and values of every field that holds numbers."""
+    """Yield path, IDL type and values of every field that holds numbers."""
     for name, slot_type in fields(message).items():
         value, path = getattr(message, name), prefix + name
         many = isinstance(slot_type, definition.AbstractNestedType)
@@ -121,7 +128,7 @@ def numbers(message: Any, prefix: str = "") -> Iterator[tuple[str, str, list[Any
 
 
 def contents(message: Any) -> Iterator[Any]:
-    """Every text and every sequence's length, in the order of the wire."""
+    """Yield every text and every length of a sequence, in the order of the wire."""
     for name, slot_type in fields(message).items():
         value = getattr(message, name)
         many = isinstance(slot_type, definition.AbstractNestedType)

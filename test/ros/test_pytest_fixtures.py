@@ -1,0 +1,169 @@
+"""The fixtures of the pytest plug-in over ROS 2, in runs of pytest of their own."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pytest_runs import Suite
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Suite:
+    return Suite(tmp_path)
+
+
+@pytest.mark.timeout(240)
+def test_a_bridge_in_a_process_of_its_own(suite: Suite) -> None:
+    suite.write(
+        "test_rover.py",
+        """
+        from geometry_msgs.msg import Twist
+        from rclpy.qos import qos_profile_sensor_data
+        from sensor_msgs.msg import JointState
+
+        def test_run(bridge_process, wait_for_message, wait_for, ros_node, assert_transform, assert_interfaces,
+                     tf_buffer):
+            process = bridge_process(ROVER, "--backend", "kinematic")
+            assert process.is_running
+            assert process.wait_for_line("7 topics")
+            assert_interfaces(ROVER)
+            best_effort = wait_for_message("/rover/joint_states", JointState)
+            assert set(best_effort.name) == {"left_wheel_joint", "right_wheel_joint"}
+            latched = wait_for_message("/rover/robot_description")
+            assert 'name="rover"' in latched.data
+            assert_transform("base_link", "lidar_link", xyz=tf_xyz(tf_buffer), rpy=(0.0, 0.0, 0.0))
+            publisher = ros_node.create_publisher(Twist, "/rover/cmd_vel", 1)
+            command = Twist()
+            command.linear.x = 0.5
+            ros_node.create_timer(0.05, lambda: publisher.publish(command))
+            odometry = wait_for_message("/rover/odom", where=lambda m: m.pose.pose.position.x > 0.2)
+            assert odometry.child_frame_id == "base_link"
+            wait_for(lambda: tf_buffer("rover").pose("odom", "base_link")[0] > 0.2, timeout=10.0)
+            assert process.end() == 0
+
+        def tf_xyz(tf_buffer):
+            buffer = tf_buffer()
+            import time
+            end = time.monotonic() + 10.0
+            while not buffer.can_transform("base_link", "lidar_link"):
+                assert time.monotonic() < end
+            place = buffer.lookup_transform("base_link", "lidar_link").transform.translation
+            return place.x, place.y, place.z
+
+        def test_node(bridge_process, wait_for_message):
+            bridge_process(ROVER, "--ros-args", "-p", "backend:=kinematic", "-p", "tf_rate:=20.0", node=True)
+            assert wait_for_message("/rover/odom", "nav_msgs/msg/Odometry").header.frame_id == "odom"
+        """,
+    )
+    suite.passes()
+
+
+@pytest.mark.timeout(240)
+def test_what_fails_shows_log_and_recording(suite: Suite) -> None:
+    pytest.importorskip("foxglove", reason="foxglove-sdk is not installed")
+    reader = pytest.importorskip("mcap.reader", reason="mcap is not installed")
+    suite.write(
+        "test_fails.py",
+        """
+        import os
+        import signal
+
+        def test_message(bridge_process, wait_for_message, record_on_failure):
+            bridge_process(ROVER, "--backend", "kinematic")
+            wait_for_message("/rover/odom", where=lambda m: m.pose.pose.position.x > 100.0, timeout=5.0)
+
+        def test_status(bridge_process):
+            process = bridge_process(ROVER, "--backend", "kinematic")
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+
+        def test_another_status(bridge_process):
+            bridge_process(ROVER, "--backend", "kinematic", exit_status=3)
+
+        def test_start(bridge_process):
+            bridge_process("no_such.usda")
+
+        def test_expected_start(bridge_process):
+            process = bridge_process("no_such.usda", ready=False, exit_status=2)
+            assert process.wait() == 2
+            assert "no_such.usda" in process.log
+
+        def test_interfaces(bridge, assert_interfaces, send_goal):
+            rover = bridge(ROVER, "kinematic", ros=True)
+            other = rover.plan
+            import dataclasses
+            topics = [dataclasses.replace(each, name=each.name + "x") for each in other.topics[:2]]
+            assert_interfaces(dataclasses.replace(other, topics=(*other.topics[2:], *topics)), timeout=2.0)
+
+        def test_topic(wait_for_message):
+            wait_for_message("/nothing", timeout=0.5)
+
+        def test_goal(send_goal):
+            send_goal("/arm/move", "control_msgs/action/GripperCommand", {}, timeout=0.5)
+        """,
+    )
+    output = suite.fails()
+    failed = set(re.findall(r"^(?:FAILED|ERROR) test_fails.py::(\w+)", output, re.MULTILINE))
+    assert failed == {
+        "test_message",
+        "test_status",
+        "test_another_status",
+        "test_start",
+        "test_interfaces",
+        "test_topic",
+        "test_goal",
+    }
+    for line in (
+        r"none of \d+ messages on /rover/odom within 5 s is as awaited; the last one: nav_msgs",
+        r"-+ usd_ros_bridge run \S+rover.usda --backend kinematic -+",
+        r"\[INFO\].* ready$",
+        r"usd_ros_bridge run \S+ --backend kinematic ended by itself with status -9, not 0: ",
+        r"usd_ros_bridge run \S+ --backend kinematic ended after SIGINT with status 0, not 3",
+        r"usd_ros_bridge run no_such.usda ended with status 2 without a line ': ready\S*: .*no_such.usda",
+        r"2 of \d+ interfaces are not as planned after 2 s:",
+        r"  topic \S+x \[\S+\] of \S+: no (publisher|subscription)",
+        r"/nothing has no publisher after 0.5 s; ",
+        r"action /arm/move: no server within 0.5 s",
+    ):
+        assert re.search(line, output, re.MULTILINE), (line, output)
+    path = suite.folder / "test-results" / "test_fails-test_message.mcap"
+    assert f"{path}: the last 10 s" in output
+    with path.open("rb") as file:
+        topics = {channel.topic for _, channel, _ in reader.make_reader(file).iter_messages()}
+    assert {"/rover/odom", "/rover/tf_static", "/rover/robot_description"} <= topics
+
+
+@pytest.mark.timeout(240)
+def test_a_bridge_with_a_node_in_lockstep(suite: Suite) -> None:
+    suite.write(
+        "test_arm.py",
+        """
+        from action_msgs.msg import GoalStatus
+        from sensor_msgs.msg import JointState
+
+        ARM = ROVER.replace("rover", "arm")
+
+        def test_goal(bridge, send_goal, assert_interfaces, wait_for_message, wait_for, ros_node):
+            arm = bridge(ARM, backend="kinematic", ros=True)
+            assert_interfaces(arm.plan)
+            name, kind = next((each.name, each.type) for each in arm.plan.actions if "Trajectory" in each.type)
+            names = list(arm.last("/arm/joint_states").name)[:6]
+            goal = {
+                "trajectory": {
+                    "joint_names": names,
+                    "points": [{"positions": [0.1] * 6, "time_from_start": {"sec": 2, "nanosec": 0}}],
+                }
+            }
+            begin = arm.time
+            done = send_goal(name, kind, goal)
+            assert done.status == GoalStatus.STATUS_SUCCEEDED, done
+            assert arm.time - begin >= 2.0, "two seconds of bridge time"
+            state = wait_for_message("/arm/joint_states", JointState)
+            assert all(abs(position - 0.1) < 0.01 for position in state.position[:6])
+            assert arm.bridge.status().backend == "kinematic"
+        """,
+    )
+    suite.passes()
