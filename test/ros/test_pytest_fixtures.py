@@ -82,7 +82,8 @@ def test_what_fails_shows_log_and_recording(suite: Suite) -> None:
             bridge_process(ROVER, "--backend", "kinematic")
             wait_for_message("/rover/odom", where=lambda m: m.pose.pose.position.x > 100.0, timeout=5.0)
 
-        def test_status(bridge_process):
+        def test_status(bridge_process, ros_domain):
+            open("killed.domain", "w").write(str(ros_domain))
             process = bridge_process(ROVER, "--backend", "kinematic")
             os.kill(process.pid, signal.SIGKILL)
             process.wait()
@@ -136,11 +137,21 @@ def test_what_fails_shows_log_and_recording(suite: Suite) -> None:
         r"action /arm/move: no server within 0.5 s",
     ):
         assert re.search(line, output, re.MULTILINE), (line, output)
+    port = 7400 + 250 * int((suite.folder / "killed.domain").read_text())
+    abandoned = [
+        each.name for each in Path("/dev/shm").glob("*_port*") if 0 <= port_of(each.name) - port < 250
+    ]
+    assert not abandoned, "shared memory of a killed process is removed"
     path = suite.folder / "test-results" / "test_fails-test_message.mcap"
     assert f"{path}: the last 10 s" in output
     with path.open("rb") as file:
         topics = {channel.topic for _, channel, _ in reader.make_reader(file).iter_messages()}
     assert {"/rover/odom", "/rover/tf_static", "/rover/robot_description"} <= topics
+
+
+def port_of(name: str) -> int:
+    found = re.search(r"_port(\d+)", name)
+    return int(found[1]) if found else -1
 
 
 @pytest.mark.timeout(240)

@@ -50,7 +50,10 @@ def plan_to_json(plan: BridgePlan) -> dict[str, Any]:
         "topics": [_picked(topic, _TOPIC) for topic in plan.topics],
         "services": [_picked(service, _INTERFACE) for service in plan.services],
         "actions": [_picked(action, _INTERFACE) for action in plan.actions],
-        "controllers": [_picked(controller, _CONTROLLER) for controller in plan.controllers],
+        "controllers": [
+            {**_picked(controller, _CONTROLLER), **_present(chained=list(controller.chained))}
+            for controller in plan.controllers
+        ],
         **sensors,
         **physics,
         "diagnostics": [_picked(diagnostic, _DIAGNOSTIC) for diagnostic in plan.diagnostics],
@@ -323,7 +326,12 @@ def _controller_summary(controller: ControllerPlan) -> dict[str, Any]:
     reason = "" if controller.enabled else controller.reason or "disabled"
     return {
         **_picked(controller, "path schema"),
-        **_present(interfaces=list(controller.interfaces), joints=list(controller.joints), disabled=reason),
+        **_present(
+            interfaces=list(controller.interfaces),
+            joints=list(controller.joints),
+            chained=list(controller.chained),
+            disabled=reason,
+        ),
     }
 
 

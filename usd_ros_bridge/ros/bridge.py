@@ -284,14 +284,6 @@ class Bridge(HandlerRegistry):
         runtime.follow_host(now)
         return runtime.tick(now)
 
-    def post(self, job: Callable[[], None]) -> None:
-        """Run a job once in the tick thread, at the start of the next tick. Thread-safe.
-
-        Raises:
-            BridgeError: The bridge is not open.
-        """
-        self.parts.runtime.post(job)
-
     def before_step(self, callback: BeforeStep) -> Binding:
         """Call a function before each step of the backend, in the tick thread. Before and after the opening.
 
@@ -547,6 +539,7 @@ class Bridge(HandlerRegistry):
         if recording is not None:
             self._follow_time(recording, parts)
         self._loop = parts.loop
+        self._handlers.open(runtime, partial(self._bridge_time_ns, parts))
         self._stops += [runtime.stop, parts.loop.stop]
         self._open_interfaces(parts)
         self._register_components(parts)
@@ -738,6 +731,13 @@ class Bridge(HandlerRegistry):
         else:
             server.open(services(), now_ns=None)
         parts.changes.on_change(lambda _: server.change_services(services()))
+
+    def _bridge_time_ns(self, parts: BridgeParts) -> int:
+        """Return bridge time: of a host that steps, and of a backend that owns time, that of the last tick."""
+        clock, runtime = parts.clock, parts.runtime
+        if isinstance(clock, SimTime) or not self._spinning:
+            return runtime.now_ns
+        return clock.now_ns() or 0
 
     def _follow_time(self, recording: BridgeRecording, parts: BridgeParts) -> None:
         """Stamp what is recorded with bridge time, in real time with that of publishing."""

@@ -605,7 +605,7 @@ class Runtime:
             return False
         self.publications.publish(snapshot, time_ns)
         # A tick that controllers need is never skipped: skipped ticks need not ask them.
-        busy = bool(callbacks.before or callbacks.after) or (controllers is not None and controllers.busy)
+        busy = callbacks.present or (controllers is not None and controllers.busy)
         self._can_skip = stepped and not (busy or self.backend.capabilities.every_step)
         return stepped
 

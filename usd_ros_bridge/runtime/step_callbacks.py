@@ -83,6 +83,11 @@ class StepCallbacks:
         self.before: tuple[BeforeStep, ...] = ()
         self.after: tuple[AfterStep, ...] = ()
 
+    @property
+    def present(self) -> bool:
+        """Return whether there are any."""
+        return bool(self.before or self.after)
+
     def add_before(self, callback: BeforeStep) -> Callable[[], None]:
         """Add a callback before each step. Return what removes it."""
         with self._lock:

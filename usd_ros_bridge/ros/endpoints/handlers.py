@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Generic, TypeVar, overload
 
+from builtin_interfaces.msg import Time
 from rclpy.serialization import deserialize_message
 
 from usd_ros_bridge.errors import BridgeError, OptionError, alternatives, quoted
@@ -20,6 +21,8 @@ from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.inbox import DEFAULT_DEPTH
 from usd_ros_bridge.runtime.plan_binding import PlanBinding, PreparedChange
+from usd_ros_bridge.runtime.runtime import Runtime
+from usd_ros_bridge.runtime.tick_access import JointCommandWriter, StateBuffer, TickState
 
 EMBEDDER = "embedder"
 DEFAULT_TIMEOUT_S = 10.0
@@ -64,6 +67,41 @@ class Bound(Generic[HandlerT]):
     concurrent: int = 1
 
 
+class BridgeClock:
+    """The time of a bridge. Thread-safe."""
+
+    def __init__(self, now_ns: Callable[[], int]) -> None:
+        """Store how to find the time."""
+        self._now_ns = now_ns
+
+    @property
+    def now_ns(self) -> int:
+        """Bridge time, nanoseconds: that of messages that are published now."""
+        return self._now_ns()
+
+    def to_msg(self) -> Time:
+        """Return bridge time as a builtin_interfaces message, for a header."""
+        seconds, nanoseconds = divmod(self._now_ns(), 1_000_000_000)
+        return Time(sec=seconds, nanosec=nanoseconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerAccess:
+    """What handlers see of an open bridge.
+
+    Attributes:
+        state: State of the last tick.
+        commands: Commands of joints for the next tick.
+        clock: Bridge time.
+        post: Runs a job in the tick thread.
+    """
+
+    state: StateBuffer
+    commands: JointCommandWriter
+    clock: BridgeClock
+    post: Callable[[Callable[[], None]], None]
+
+
 class Binding:
     """A handler that is bound. `remove` unbinds it, as does the end of a `with` block."""
 
@@ -89,7 +127,9 @@ class HandlerRegistry:
     know, it may also be an interface type (`std_srvs/srv/SetBool`) or the end of a name (`set_led`), and binds
     whatever there is, also nothing.
 
-    Each method returns a `Binding`, or without a handler a decorator, which leaves the function as it is.
+    Each of these methods returns a `Binding`, or without a handler a decorator, which leaves the function as it is.
+
+    Handlers that run see the bridge by `plan`, `state`, `commands`, `clock` and `post`.
     """
 
     def __init__(self, handlers: Handlers, owner: str = EMBEDDER) -> None:
@@ -101,6 +141,41 @@ class HandlerRegistry:
     def plan(self) -> BridgePlan:
         """Return the plan."""
         return self._handlers.plan
+
+    @property
+    def state(self) -> TickState:
+        """State of the last tick, from any thread: a copy, whose numbers are all of the same moment.
+
+        Raises:
+            BridgeError: The bridge is not open.
+        """
+        return self._handlers.access.state.read()
+
+    @property
+    def commands(self) -> JointCommandWriter:
+        """Commands of joints by name, for the next tick, from any thread.
+
+        Raises:
+            BridgeError: The bridge is not open.
+        """
+        return self._handlers.access.commands
+
+    @property
+    def clock(self) -> BridgeClock:
+        """Bridge time, from any thread.
+
+        Raises:
+            BridgeError: The bridge is not open.
+        """
+        return self._handlers.access.clock
+
+    def post(self, job: Callable[[], None]) -> None:
+        """Run a job once in the tick thread, at the start of the next tick. Thread-safe.
+
+        Raises:
+            BridgeError: The bridge is not open.
+        """
+        self._handlers.access.post(job)
 
     @overload
     def on_service(self, target: str, handler: ServiceHandler, *, timeout: float | None = ...) -> Binding: ...
@@ -232,7 +307,29 @@ class Handlers:
         """Called with kind and prim path after a binding came or went, from the thread that did it."""
         self._lock = threading.Lock()
         self._bound: dict[tuple[InterfaceKind, str], list[Bound[Any]]] = {}
+        self._access: HandlerAccess | None = None
         self._set_plan(plan)
+
+    @property
+    def access(self) -> HandlerAccess:
+        """What handlers see of the open bridge.
+
+        Raises:
+            BridgeError: The bridge is not open.
+        """
+        access = self._access
+        if access is None:
+            raise BridgeError("the bridge is not open")
+        return access
+
+    def open(self, runtime: Runtime, now_ns: Callable[[], int]) -> None:
+        """Let handlers see an open runtime, and the time."""
+        self._access = HandlerAccess(
+            state=StateBuffer(runtime),
+            commands=JointCommandWriter(runtime),
+            clock=BridgeClock(now_ns),
+            post=runtime.post,
+        )
 
     def prepare(self, plan: BridgePlan, binding: PlanBinding) -> PreparedChange:
         """Let targets name the interfaces of another plan, as `PlanComponent.prepare`; bindings stay, by prim path."""
@@ -304,6 +401,7 @@ class Handlers:
 
     def close(self) -> None:
         """Drop all bindings: handlers often refer to the bridge. Idempotent."""
+        self._access = None
         with self._lock:
             self._bound = {}
 
