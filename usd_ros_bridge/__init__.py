@@ -139,6 +139,8 @@ _NAMES = {
     "backends.mujoco": "MujocoBackend build_spec compile_model",
     "controllers.controller_group": "ControllerContext ControllerGroup GoalGroup GoalPort OdometryGroup PassiveGroup "
     "References StatefulGroup",
+    "controllers.controller_group": "ControllerContext ControllerGroup GoalGroup GoalPort OdometryGroup "
+    "PassiveGroup References StatefulGroup",
     "controllers.diff_drive": "base_rows wheel_signs",
     "controllers.twist_commands": "TwistAxis TwistCommands WheelCommands",
     "controllers.wheel_odometry": "arc",
