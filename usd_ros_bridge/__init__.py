@@ -175,6 +175,7 @@ _NAMES = {
     "ros.endpoints.action_client": "ActionResult",
     "ros.endpoints.calls": "Call",
     "ros.endpoints.handlers": "Binding BridgeClock HandlerRegistry",
+    "ros.bridge_status": "BridgeStatus InterfaceStatus TimeStatus",
     "ros.recording.offline_bridge": "OfflineBridge",
     "ros.transport": "use_large_message_transport",
     "runtime.command_sinks": "SinkContext SinkRefusal",
