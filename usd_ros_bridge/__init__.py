@@ -18,17 +18,36 @@ if TYPE_CHECKING:
     from usd_ros_bridge.backends.base import Backend as Backend
     from usd_ros_bridge.backends.base import BackendContext as BackendContext
     from usd_ros_bridge.backends.base import BackendInput as BackendInput
+    from usd_ros_bridge.backends.base import BodyContacts as BodyContacts
     from usd_ros_bridge.backends.base import Capabilities as Capabilities
+    from usd_ros_bridge.backends.base import ContactBackend as ContactBackend
     from usd_ros_bridge.backends.base import EntityBackend as EntityBackend
     from usd_ros_bridge.backends.base import EntityState as EntityState
     from usd_ros_bridge.backends.base import Goal as Goal
+    from usd_ros_bridge.backends.base import RayBackend as RayBackend
+    from usd_ros_bridge.backends.base import RayCaster as RayCaster
     from usd_ros_bridge.backends.base import RayHits as RayHits
+    from usd_ros_bridge.backends.base import RenderBackend as RenderBackend
     from usd_ros_bridge.backends.base import SensorBackend as SensorBackend
     from usd_ros_bridge.backends.base import ServiceBackend as ServiceBackend
     from usd_ros_bridge.backends.base import StateTransferBackend as StateTransferBackend
     from usd_ros_bridge.backends.mujoco import MujocoBackend as MujocoBackend
     from usd_ros_bridge.backends.mujoco import build_spec as build_spec
     from usd_ros_bridge.backends.mujoco import compile_model as compile_model
+    from usd_ros_bridge.controllers.controller_group import ControllerContext as ControllerContext
+    from usd_ros_bridge.controllers.controller_group import ControllerGroup as ControllerGroup
+    from usd_ros_bridge.controllers.controller_group import GoalGroup as GoalGroup
+    from usd_ros_bridge.controllers.controller_group import GoalPort as GoalPort
+    from usd_ros_bridge.controllers.controller_group import OdometryGroup as OdometryGroup
+    from usd_ros_bridge.controllers.controller_group import PassiveGroup as PassiveGroup
+    from usd_ros_bridge.controllers.controller_group import References as References
+    from usd_ros_bridge.controllers.controller_group import StatefulGroup as StatefulGroup
+    from usd_ros_bridge.controllers.diff_drive import base_rows as base_rows
+    from usd_ros_bridge.controllers.diff_drive import wheel_signs as wheel_signs
+    from usd_ros_bridge.controllers.twist_commands import TwistAxis as TwistAxis
+    from usd_ros_bridge.controllers.twist_commands import TwistCommands as TwistCommands
+    from usd_ros_bridge.controllers.twist_commands import WheelCommands as WheelCommands
+    from usd_ros_bridge.controllers.wheel_odometry import arc as arc
     from usd_ros_bridge.errors import AssetError as AssetError
     from usd_ros_bridge.errors import BackendError as BackendError
     from usd_ros_bridge.errors import BridgeError as BridgeError
@@ -43,14 +62,24 @@ if TYPE_CHECKING:
     from usd_ros_bridge.export.urdf import robot_urdf as robot_urdf
     from usd_ros_bridge.model.actuation import Unmoved as Unmoved
     from usd_ros_bridge.model.change import ChangeReport as ChangeReport
+    from usd_ros_bridge.model.controller_schemas import ControllerPort as ControllerPort
+    from usd_ros_bridge.model.controller_schemas import ControllerSchema as ControllerSchema
     from usd_ros_bridge.model.diagnostics import Diagnostic as Diagnostic
     from usd_ros_bridge.model.exporters import ExportContext as ExportContext
     from usd_ros_bridge.model.exporters import Exporter as Exporter
     from usd_ros_bridge.model.exporters import ExportOption as ExportOption
+    from usd_ros_bridge.model.goals import FollowTrajectoryFeedback as FollowTrajectoryFeedback
+    from usd_ros_bridge.model.goals import FollowTrajectoryGoal as FollowTrajectoryGoal
+    from usd_ros_bridge.model.goals import FollowTrajectoryResult as FollowTrajectoryResult
+    from usd_ros_bridge.model.goals import GripperGoal as GripperGoal
+    from usd_ros_bridge.model.goals import GripperState as GripperState
     from usd_ros_bridge.model.message_types import CodecPlugin as CodecPlugin
     from usd_ros_bridge.model.message_types import MessageType as MessageType
     from usd_ros_bridge.model.physics import PhysicsScene as PhysicsScene
     from usd_ros_bridge.model.plan import BridgePlan as BridgePlan
+    from usd_ros_bridge.model.plan import ControllerPlan as ControllerPlan
+    from usd_ros_bridge.model.records import ControllerRecord as ControllerRecord
+    from usd_ros_bridge.model.records import attribute as attribute
     from usd_ros_bridge.model.sensor_schemas import SensorAttribute as SensorAttribute
     from usd_ros_bridge.model.sensor_schemas import SensorModel as SensorModel
     from usd_ros_bridge.model.state import ArraySample as ArraySample
@@ -60,13 +89,17 @@ if TYPE_CHECKING:
     from usd_ros_bridge.model.state import PoseSample as PoseSample
     from usd_ros_bridge.model.state import SensorSample as SensorSample
     from usd_ros_bridge.model.state import State as State
+    from usd_ros_bridge.model.state import StepCommands as StepCommands
     from usd_ros_bridge.model.state import TwistSample as TwistSample
     from usd_ros_bridge.options import BridgeOptions as BridgeOptions
     from usd_ros_bridge.options import PlanOptions as PlanOptions
     from usd_ros_bridge.options import ReadOptions as ReadOptions
     from usd_ros_bridge.options import VariantSelection as VariantSelection
+    from usd_ros_bridge.planning.controller_planner import ControllerFault as ControllerFault
+    from usd_ros_bridge.planning.controller_planner import ControllerPlanner as ControllerPlanner
     from usd_ros_bridge.planning.diff import difference as difference
     from usd_ros_bridge.process_settings import tune_process as tune_process
+    from usd_ros_bridge.ranges import NumberRange as NumberRange
     from usd_ros_bridge.ros.bridge import Bridge as Bridge
     from usd_ros_bridge.ros.bridge_status import BridgeStatus as BridgeStatus
     from usd_ros_bridge.ros.bridge_status import InterfaceStatus as InterfaceStatus
@@ -75,6 +108,9 @@ if TYPE_CHECKING:
     from usd_ros_bridge.ros.codecs.encoding import Encoding as Encoding
     from usd_ros_bridge.ros.codecs.encoding import MessageCodec as MessageCodec
     from usd_ros_bridge.ros.codecs.encoding import NoSourceError as NoSourceError
+    from usd_ros_bridge.ros.codecs.encoding import array_of as array_of
+    from usd_ros_bridge.ros.codecs.encoding import sensed as sensed
+    from usd_ros_bridge.ros.codecs.std_msgs import AttributeValue as AttributeValue
     from usd_ros_bridge.ros.endpoints.action_client import ActionResult as ActionResult
     from usd_ros_bridge.ros.endpoints.calls import Call as Call
     from usd_ros_bridge.ros.endpoints.handlers import Binding as Binding
@@ -88,16 +124,29 @@ if TYPE_CHECKING:
     from usd_ros_bridge.runtime.sensor_context import SensorContext as SensorContext
     from usd_ros_bridge.runtime.sensor_context import SensorSetup as SensorSetup
     from usd_ros_bridge.runtime.sim_time import TimeControl as TimeControl
+    from usd_ros_bridge.runtime.step_callbacks import StepState as StepState
     from usd_ros_bridge.runtime.tick_access import JointCommandWriter as JointCommandWriter
     from usd_ros_bridge.runtime.tick_access import TickState as TickState
 
 __version__ = "0.1.0"
 
 _NAMES = {
+    "controllers.controller_group": "ControllerContext ControllerGroup GoalGroup GoalPort OdometryGroup PassiveGroup "
+    "References StatefulGroup",
+    "controllers.diff_drive": "base_rows wheel_signs",
+    "controllers.twist_commands": "TwistAxis TwistCommands WheelCommands",
+    "controllers.wheel_odometry": "arc",
+    "model.controller_schemas": "ControllerPort ControllerSchema",
+    "model.goals": "FollowTrajectoryFeedback FollowTrajectoryGoal FollowTrajectoryResult "
+    "GripperGoal GripperState",
+    "model.records": "ControllerRecord attribute",
+    "planning.controller_planner": "ControllerFault ControllerPlanner",
+    "ranges": "NumberRange",
     "api": "add_physics load_plan",
     "backends.array": "ArrayBackend rows_of",
-    "backends.base": "ActionBackend Backend BackendContext BackendInput Capabilities EntityBackend EntityState "
-    "Goal RayHits SensorBackend ServiceBackend StateTransferBackend",
+    "backends.base": "ActionBackend Backend BackendContext BackendInput BodyContacts Capabilities ContactBackend "
+    "EntityBackend EntityState Goal RayBackend RayCaster RayHits RenderBackend SensorBackend ServiceBackend "
+    "StateTransferBackend",
     "backends.mujoco": "MujocoBackend build_spec compile_model",
     "errors": "AssetError BackendError BridgeError CallTimeoutError ChangeRefusedError GoalAbortedError "
     "HandlerTimeoutError OptionError StrictError VariantError",
@@ -109,14 +158,19 @@ _NAMES = {
     "model.message_types": "CodecPlugin MessageType",
     "model.physics": "PhysicsScene",
     "model.exporters": "ExportContext ExportOption Exporter",
-    "model.plan": "BridgePlan",
+    "model.plan": "BridgePlan ControllerPlan",
     "model.sensor_schemas": "SensorAttribute SensorModel",
-    "model.state": "ArraySample Commands JointStateSample Layout PoseSample SensorSample State TwistSample",
+    "model.state": "ArraySample Commands JointStateSample Layout PoseSample SensorSample State "
+    "StepCommands TwistSample",
     "options": "BridgeOptions PlanOptions ReadOptions VariantSelection",
     "planning.diff": "difference",
     "ros.bridge": "Bridge",
     "ros.endpoints.action_client": "ActionResult",
     "ros.endpoints.calls": "Call",
+    "ros.codecs.control_msgs": "ActionCodec",
+    "ros.codecs.encoding": "Encoding MessageCodec NoSourceError array_of sensed",
+    "ros.endpoints.handlers": "Binding BridgeClock HandlerRegistry",
+    "ros.codecs.std_msgs": "AttributeValue",
     "ros.endpoints.handlers": "Binding BridgeClock HandlerRegistry",
     "ros.codecs.control_msgs": "ActionCodec",
     "ros.codecs.encoding": "Encoding MessageCodec NoSourceError",
@@ -128,6 +182,7 @@ _NAMES = {
     "process_settings": "tune_process",
     "runtime.sensor_context": "SensorContext SensorSetup",
     "runtime.sim_time": "TimeControl",
+    "runtime.step_callbacks": "StepState",
     "runtime.tick_access": "JointCommandWriter TickState",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -181,7 +181,8 @@ class Registry(Mapping[str, T], Generic[T]):
         """Return in one line what an entry raised where it is used."""
         entry = self.entry(name)
         origin = f" of {_from(entry)}" if entry is not None else ""
-        return f"{self.noun} {quoted(name)}{origin} failed: {type(error).__name__}: {error_text(error)}"
+        one_line = " ".join(error_text(error).split())
+        return f"{self.noun} {quoted(name)}{origin} failed: {type(error).__name__}: {one_line}"
 
     def is_foreign(self, name: str) -> bool:
         """Return whether another distribution brings the entry of a name. Imports nothing."""
@@ -220,7 +221,7 @@ class Registry(Mapping[str, T], Generic[T]):
             if not wrong and self._convert is not None:
                 loaded = self._convert(entry, loaded)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - it disables that plug-in alone
-            wrong = error_text(error) or type(error).__name__
+            wrong = " ".join(error_text(error).split()) or type(error).__name__
             if not isinstance(error, BridgeError):
                 wrong = f"{type(error).__name__}: {wrong}"
         if wrong:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import signal
 import socket
-from collections.abc import Callable
+import time
 
 import numpy as np
+import pytest
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
 from sensor_msgs.msg import JointState
@@ -50,6 +51,7 @@ def test_a_hidden_robot_leaves_the_others(own_page, open_page) -> None:
     assert (gone.astype(int).max(axis=-1) < 250).mean() > 0.5
 
 
+@pytest.mark.timeout(400)
 def test_the_picture_follows_the_joints_and_stays_while_nothing_moves(
     run_bridge, open_page, ros_harness
 ) -> None:
@@ -60,30 +62,29 @@ def test_the_picture_follows_the_joints_and_stays_while_nothing_moves(
     shown.wait_for_picture(lambda picture: (picture.max(axis=-1) < 60).sum() > 200, "the arm's dark base")
     # Until it has discovered this publisher, the page itself publishes joint states. From now on it does not.
     shown.text("Another node publishes /arm/joint_states")
-    rest = shown.picture_at_rest()
     names = joint_names()
 
-    def turn(angle: float) -> None:
-        message = JointState(name=names, position=[angle] * len(names))
-        message.header.stamp = ros_harness.node.get_clock().now().to_msg()
-        publisher.publish(message)
+    def picture_of(angle: float, seconds: float) -> np.ndarray:
+        """Return a picture at rest after joint states of a pose for some time, again and again, as of a robot."""
+        end = time.monotonic() + seconds
 
-    def picture_at(angle: float, condition: Callable[[np.ndarray], bool], what: str) -> np.ndarray:
-        """Return a picture at rest that meets a condition. Pictures on the way to the pose may meet it, too."""
+        def has_published(_: np.ndarray) -> bool:
+            message = JointState(name=names, position=[angle] * len(names))
+            message.header.stamp = ros_harness.node.get_clock().now().to_msg()
+            publisher.publish(message)
+            return time.monotonic() > end
 
-        def holds(picture: np.ndarray) -> bool:
-            # Again and again, as a robot does.
-            turn(angle)
-            return condition(picture)
+        shown.wait_for_picture(has_published, "anything")
+        return shown.picture_at_rest()
 
-        shown.wait_for_picture(holds, what)
-        still = shown.picture_at_rest()
-        assert condition(still), what
-        return still
-
-    turned = picture_at(0.9, lambda picture: differing(rest, picture) > 500, "another pose")
-    picture_at(0.1, lambda picture: differing(turned, picture) > 500, "the first pose")
-    picture_at(0.9, lambda picture: differing(turned, picture) < 50, "the pose before")
+    # How long a browser needs to draw a pose is anybody's guess on a busy machine: each try gives it more time.
+    tries = []
+    for seconds in (0.5, 1.0, 2.0, 4.0, 8.0, 16.0):
+        turned, back, again = (picture_of(angle, seconds) for angle in (0.9, 0.1, 0.9))
+        tries.append((differing(turned, back), differing(turned, again)))
+        if tries[-1][0] > 500 and tries[-1][1] < 50:
+            return
+    pytest.fail(f"pixels that differ from another pose, and from the same one: {tries}")
 
 
 def joint_names() -> list[str]:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -13,7 +18,7 @@ pytest.importorskip("launch_ros", reason="launch_ros comes with a full ROS 2 ins
 
 from launch import LaunchDescription, LaunchService
 from launch.actions import EmitEvent, RegisterEventHandler
-from launch.event_handlers import OnShutdown
+from launch.event_handlers import OnProcessExit, OnShutdown
 from launch.events import Shutdown
 from launch_ros.actions import Node
 
@@ -24,7 +29,8 @@ from usd_ros_bridge.testing.launch import (
     bridge_test_description,
 )
 
-ROVER = Path(__file__).resolve().parents[2] / "examples" / "rover" / "rover.usda"
+ROOT = Path(__file__).resolve().parents[2]
+ROVER = ROOT / "examples" / "rover" / "rover.usda"
 
 
 def launched(*entities: Any) -> tuple[int, list[str]]:
@@ -97,3 +103,82 @@ def test_an_asset_that_is_not_there_ends_the_launch_before_the_time_out() -> Non
     _, reasons = launched(*bridge_test_description("/nowhere.usda", timeout=100.0).entities)
     assert reasons == ["the bridge ended with status 2"]
     assert time.monotonic() - began < 60.0
+
+
+def documented(word: str) -> str:
+    """Return the block of docs/testing.md with this word, for the rover."""
+    found = re.findall(
+        r"^```python\n(.*?)^```", (ROOT / "docs" / "testing.md").read_text(), re.DOTALL | re.MULTILINE
+    )
+    (text,) = [block for block in found if word in block]
+    return text.replace("robot.usda", str(ROVER.with_name("world.usda"))).replace("/robot/", "/rover/")
+
+
+def test_the_documented_test_passes(tmp_path: Path) -> None:
+    """As its reader runs it."""
+    file = tmp_path / "test_robot.py"
+    file.write_text(documented("bridge_test_description"))
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(file)]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "1 passed" in ran.stdout
+
+
+def test_the_documented_launch_file_starts_a_node_when_the_bridge_is_ready() -> None:
+    """The node of the reader is here one that ends at once."""
+    node = 'package="usd_ros_bridge", executable="usd_ros_bridge", arguments=["--version"]'
+    text = documented("BridgeReady()").replace('package="my_robot", executable="planner"', node)
+    namespace: dict[str, Any] = {}
+    exec(compile(text, "docs/testing.md", "exec", dont_inherit=True), namespace)
+    exits: list[tuple[str, int]] = []
+
+    def end(event: Any, _: Any) -> Any:
+        exits.append((Path(event.cmd[0]).name, event.returncode))
+        return EmitEvent(event=Shutdown(reason="the node has ended"))
+
+    _, reasons = launched(
+        RegisterEventHandler(OnProcessExit(on_exit=end)), *namespace["generate_launch_description"]().entities
+    )
+    assert exits[0] == ("usd_ros_bridge", 0)
+    assert reasons[0] == "the node has ended"
+
+
+def run(folder: Path, *command: str) -> str:
+    """Run a command that has to succeed. Return its output."""
+    environment = {name: value for name, value in os.environ.items() if name != "ROS_DOMAIN_ID"}
+    ran = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=150, check=False
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout + ran.stderr
+
+
+@pytest.fixture
+def example(tmp_path: Path) -> Path:
+    """Return a workspace with the package of examples/testing."""
+    shutil.copytree(
+        ROOT / "examples" / "testing",
+        tmp_path / "src" / "rover_test",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
+    return tmp_path
+
+
+def test_the_example_passes_with_launch_test(example: Path) -> None:
+    """It needs no pytest."""
+    runner = shutil.which("launch_test")
+    if runner is None:
+        pytest.skip("launch_test is not on the path")
+    ran = run(example, runner, str(example / "src" / "rover_test" / "test" / "test_rover_launch.py"))
+    assert ran.count("Ran 1 test in") == 2
+    assert ran.count("\nOK\n") == 2
+
+
+def test_the_example_passes_with_colcon_test(example: Path) -> None:
+    """All of its tests, those of pytest too, and colcon counts them."""
+    colcon = shutil.which("colcon")
+    if colcon is None:
+        pytest.skip("colcon is not on the path")
+    run(example, colcon, "build")
+    run(example, colcon, "test", "--return-code-on-test-failure")
+    assert "Summary: 3 tests, 0 errors, 0 failures, 0 skipped" in run(example, colcon, "test-result", "--all")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -32,6 +31,7 @@ from tf2_msgs.msg import TFMessage
 from bags import SECOND, START, joint_state, transforms, write_rosbag2
 from usd_ros_bridge import Bridge, BridgeOptions, PlanOptions, load_plan
 from usd_ros_bridge.ros.recording.offline_bridge import OfflineBridge
+from usd_ros_bridge.testing.logged_process import LoggedProcess
 
 DRIVE = ((0.2, 0.0, 0.0), (0.6, 0.6, 0.0), (0.7, 0.5, 0.7))
 CLASSES = {
@@ -245,38 +245,14 @@ def test_a_recording_that_was_killed_is_played_as_far_as_it_goes(tmp_path: Path)
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Any:
+def run(bridge_process: Callable[..., LoggedProcess]) -> Callable[..., LoggedProcess]:
     """`run(*arguments)`: `usd_ros_bridge run` on the rover in a process of its own, interrupted at the end."""
-    children: list[subprocess.Popen[str]] = []
 
-    def begin(*arguments: str) -> subprocess.Popen[str]:
-        environment = {k: v for k, v in os.environ.items() if k != "_ROS_WHEELS_BOOTSTRAP_COMPLETE"}
-        children.append(
-            subprocess.Popen(
-                [
-                    sys.executable,
-                    "-c",
-                    COMMAND,
-                    "run",
-                    str(ROVER),
-                    "--backend",
-                    "playback",
-                    "--no-live",
-                    *arguments,
-                ],
-                env=environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-        )
-        return children[-1]
+    def begin(*arguments: str) -> LoggedProcess:
+        given = ("--backend", "playback", "--no-live", *arguments)
+        return bridge_process(ROVER, *given, ready=False, exit_status=None)
 
-    yield begin
-    for child in children:
-        if child.poll() is None:
-            child.send_signal(signal.SIGINT)
-        child.communicate(timeout=30.0)
+    return begin
 
 
 def options(**given: object) -> list[str]:
@@ -284,7 +260,7 @@ def options(**given: object) -> list[str]:
 
 
 def test_run_plays_a_bag_at_any_rate_of_its_own(
-    tmp_path: Path, run: Callable[..., subprocess.Popen[str]], ros_harness: Any
+    tmp_path: Path, run: Callable[..., LoggedProcess], ros_harness: Any
 ) -> None:
     """The recording is of linear functions: between messages, too, positions are those of the stamps."""
     wheels = ("left_wheel_joint", "right_wheel_joint")
@@ -306,9 +282,9 @@ def test_run_plays_a_bag_at_any_rate_of_its_own(
     remap = "/bot/joint_states:=/rover/joint_states,/bot/tf:=/rover/tf"
     child = run(*options(bag=bag, remap=remap, rate=2, start=3))
     ros_harness.wait_for(
-        lambda: (len(states) > 60 and len(moving) > 60) or child.poll() is not None, timeout=60.0, what="/tf"
+        lambda: (len(states) > 60 and len(moving) > 60) or not child.is_running, timeout=60.0, what="/tf"
     )
-    assert child.poll() is None, child.stdout.read() if child.stdout else ""
+    assert child.is_running, child.log
     times = np.array([stamp_ns(each.header) for each in states])
     positions = np.array([each.position for each in states])
     np.testing.assert_allclose(positions[:, 0] * -2.0, positions[:, 1], atol=1e-9)
@@ -334,10 +310,9 @@ def test_run_plays_a_bag_at_any_rate_of_its_own(
     ],
 )
 def test_a_bag_that_cannot_be_played_ends_with_one_line(
-    run: Callable[..., subprocess.Popen[str]], given: dict[str, str], message: str
+    run: Callable[..., LoggedProcess], given: dict[str, str], message: str
 ) -> None:
     child = run(*options(**given))
-    output, _ = child.communicate(timeout=60.0)
-    assert child.returncode == 2
-    assert message in output
-    assert "Traceback" not in output
+    assert child.wait(timeout=60.0) == 2
+    assert message in child.log
+    assert "Traceback" not in child.log

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -205,3 +206,54 @@ def test_velocities_differ_from_poses_where_commands_come_between_steps(ros_harn
             if tick % 100 == 0:
                 twists.append(runtime.snapshot.body_twist[0, 0])
     assert twists[1:] == pytest.approx([1.0] * 3, rel=1e-6)
+
+
+def test_a_hosts_callbacks_run_around_each_step(ros_harness):
+    """They are added before and after the opening, run in the thread that steps, and end with the bridge."""
+    described = plan(JOINT_STATES)
+    calls, threads = [], set()
+
+    def note(what):
+        def call(time_ns, _seen):
+            calls.append((what, time_ns))
+            threads.add(threading.current_thread())
+
+        return call
+
+    bridge = Bridge(described, "kinematic", options=BridgeOptions(tf_rate=1.0))
+    early = bridge.before_step(note("early"))
+    with bridge:
+        for tick in range(1, 4):
+            bridge.step(tick * MS)
+        with bridge.after_step(note("late")):
+            bridge.step(4 * MS)
+        early.remove()
+        bridge.step(5 * MS)
+        bridge.after_step(note("last"))
+        bridge.step(6 * MS)
+    assert calls == [
+        *(("early", tick * MS) for tick in range(1, 5)),
+        ("late", 4 * MS),
+        ("last", 6 * MS),
+    ]
+    assert threads == {threading.current_thread()}
+
+
+def test_callbacks_run_in_spin_and_with_a_backend_that_owns_time(ros_harness):
+    pytest.importorskip("mujoco", reason="mujoco is not installed")
+    asset = Path(__file__).resolve().parents[2] / "examples" / "arm" / "arm.usda"
+    times = []
+    with Bridge.open_asset(
+        asset, backend="mujoco", options=BridgeOptions(real_time_factor=0.0, duration=0.1)
+    ) as bridge:
+
+        def check(time_ns, state):
+            times.append(time_ns)
+            assert state.time_ns == time_ns
+            assert np.isfinite(state.body_pose).all()
+
+        bridge.after_step(check)
+        bridge.spin()
+        assert bridge.status().reports == ()
+    assert times == sorted(set(times))
+    assert len(times) > 3

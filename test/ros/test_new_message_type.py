@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed: make setup, or source ROS 2")
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
-from geometry_msgs.msg import PointStamped, Quaternion, Vector3Stamped
+from geometry_msgs.msg import Point, PointStamped, Quaternion, Vector3Stamped
 from pxr import Sdf, Usd
 from rclpy.qos import qos_profile_sensor_data
 
@@ -44,6 +44,15 @@ def Xform "rover" (
         string ros:topic:name = "go"
         string ros:topic:type = "geometry_msgs/msg/Vector3Stamped"
     }
+    custom double battery:voltage = 24.5
+    def Scope "voltage" ( prepend apiSchemas = ["RosTopicAPI"] )
+    {
+        token ros:topic:role = "publisher"
+        string ros:topic:name = "voltage"
+        string ros:topic:type = "geometry_msgs/msg/Point"
+        double ros:topic:publish_rate = 50
+        custom rel usd_ros_bridge:source = </rover.battery:voltage>
+    }
     def Scope "turn" ( prepend apiSchemas = ["RosTopicAPI"] )
     {
         token ros:topic:role = "subscription"
@@ -63,6 +72,7 @@ POINT = CodecPlugin(
 VELOCITY = CodecPlugin(
     meaning=MessageType(of_body=True, commands="body_twist"), codec="{name}_codecs:VELOCITY"
 )
+VOLTAGE = CodecPlugin(meaning=MessageType(shows=frozenset(["double"])), codec="{name}_codecs:VOLTAGE")
 TURN = CodecPlugin(
     meaning=MessageType(of_body=True), codec="{name}_codecs:TURN", sink="{name}_codecs:make_turn"
 )
@@ -70,12 +80,17 @@ TURN = CodecPlugin(
 CODEC_TEXT = """
 import numpy as np
 
-from usd_ros_bridge.model.state import TwistSample
-from usd_ros_bridge.ros.codecs.encoding import Encoding, MessageCodec, stamp_ns
+from usd_ros_bridge import AttributeValue, Encoding, MessageCodec, TwistSample
+from usd_ros_bridge.ros.codecs.encoding import stamp_ns
 
 
 def encode_point(topic, plan):
     return Encoding(values=lambda snapshot: (snapshot.body(topic.body)[:3],), blocks=("point",))
+
+
+def encode_voltage(topic, plan):
+    shown = AttributeValue(topic, plan)
+    return Encoding(values=lambda snapshot: ((shown.at(snapshot),),), blocks=("x",))
 
 
 def decode_velocity(message):
@@ -99,12 +114,14 @@ def make_turn(context, topic):
 
 POINT = MessageCodec(encode=encode_point)
 VELOCITY = MessageCodec(decode=decode_velocity)
+VOLTAGE = MessageCodec(encode_attribute=encode_voltage)
 TURN = MessageCodec(decode=lambda message: (message.x, message.y, message.z, message.w))
 """
 POINTS = {
     "geometry_msgs.msg.PointStamped": "POINT",
     "geometry_msgs.msg.Vector3Stamped": "VELOCITY",
     "geometry_msgs.msg.Quaternion": "TURN",
+    "geometry_msgs.msg.Point": "VOLTAGE",
 }
 
 
@@ -164,11 +181,21 @@ def test_the_sink_of_a_plugin_commands_the_backend(start, ros_harness, install):
     assert not running.warnings.faults
 
 
+def test_a_codec_shows_the_value_of_an_attribute(start, ros_harness, install):
+    install("voltage_codecs")
+    running = start(make_plan())
+    shown = []
+    ros_harness.node.create_subscription(Point, "/rover/voltage", shown.append, 10)
+    ros_harness.wait_for(lambda: shown)
+    assert shown[0].x == 24.5
+    assert not running.warnings.faults
+
+
 @pytest.mark.parametrize(
     ("name", "types", "wanted"),
     [
         ("gone_codecs", "import no_such_module\n", "no module no_such_module"),
-        ("odd_codecs", "POINT = VELOCITY = TURN = 3\n", "it is a int, no CodecPlugin"),
+        ("odd_codecs", "POINT = VELOCITY = VOLTAGE = TURN = 3\n", "it is a int, no CodecPlugin"),
         (
             "later_codecs",
             "USD_ROS_BRIDGE_PROTOCOL = 9\n",
@@ -176,7 +203,7 @@ def test_the_sink_of_a_plugin_commands_the_backend(start, ros_harness, install):
         ),
         (
             "short_codecs",
-            TYPES.replace(":POINT", "").replace(":VELOCITY", "").replace(":TURN", ""),
+            TYPES.replace(":POINT", "").replace(":VELOCITY", "").replace(":TURN", "").replace(":VOLTAGE", ""),
             "its codec 'short_codecs_codecs' is no module:attribute",
         ),
     ],
@@ -186,7 +213,7 @@ def test_a_faulty_plugin_is_a_diagnostic_of_each_prim(start, install, name, type
     plan = make_plan()
     line = f"codec 'geometry_msgs/msg/PointStamped' of {name} 1.0 is disabled: {wanted}"
     found = codec_faults(plan)
-    assert [each.path for each in found] == ["/rover/where", "/rover/go", "/rover/turn"]
+    assert [each.path for each in found] == ["/rover/where", "/rover/go", "/rover/voltage", "/rover/turn"]
     assert (found[0].severity, found[0].message) == ("warning", line)
     running = start(plan)
     assert running.warnings.containing("/rover/where", line)
@@ -197,7 +224,11 @@ def test_a_faulty_plugin_is_a_diagnostic_of_each_prim(start, install, name, type
     ("name", "codecs", "wanted"),
     [
         ("bare_codecs", "import no_such_module\n", "no module no_such_module"),
-        ("few_codecs", "VELOCITY = TURN = POINT = 3\n", "few_codecs_codecs:POINT is a int, no MessageCodec"),
+        (
+            "few_codecs",
+            "VELOCITY = TURN = VOLTAGE = POINT = 3\n",
+            "few_codecs_codecs:POINT is a int, no MessageCodec",
+        ),
     ],
 )
 def test_a_faulty_codec_module_leaves_the_topics_without_codec(start, install, name, codecs, wanted):

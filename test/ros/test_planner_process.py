@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import termios
-import threading
 import time
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from std_srvs.srv import SetBool
 
 from usd_ros_bridge.options import PlanOptions, ReadOptions
 from usd_ros_bridge.planner_process import PlanJob, start_planner
+from usd_ros_bridge.testing.logged_process import LoggedProcess
 
 ASSETS = Path(__file__).parents[1] / "assets"
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -33,40 +33,22 @@ WAIT_S = 30.0
 WARNING = "the asset is planned in the node's own process"
 
 
-class Node:
+class Node(LoggedProcess):
     """A node in a process of its own, with its output."""
 
     def __init__(self, asset, *parameters, cache=None):
-        environment = {k: v for k, v in os.environ.items() if k != "_ROS_WHEELS_BOOTSTRAP_COMPLETE"}
         if cache is None:
             parameters = (*parameters, "plan_cache:=false")
-        else:
-            environment["XDG_CACHE_HOME"] = str(cache)
         given = [part for each in (f"asset:={asset}", *parameters) for part in ("-p", each)]
-        self.child = subprocess.Popen(
-            [*NODE, "--ros-args", *given],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=environment,
-        )
-        self.output = ""
-        self._changed = threading.Condition()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
+        env = {} if cache is None else {"XDG_CACHE_HOME": str(cache)}
+        super().__init__([*NODE, "--ros-args", *given], title="the node", exit_status=None, env=env)
 
-    def _read(self):
-        for line in self.child.stdout:
-            with self._changed:
-                self.output += line
-                self._changed.notify_all()
-
-    def wait_for_line(self, text):
-        with self._changed:
-            assert self._changed.wait_for(lambda: text in self.output, WAIT_S), self.output
+    @property
+    def output(self):
+        return self.log
 
     def has_openusd(self):
-        return "/pxr/" in Path(f"/proc/{self.child.pid}/maps").read_text()
+        return "/pxr/" in Path(f"/proc/{self.pid}/maps").read_text()
 
     def planner(self):
         """The planner process, as soon as it runs its program."""
@@ -78,21 +60,15 @@ class Node:
 
     def had_child(self):
         """Whether the node had a process of its own that has ended, and was waited for."""
-        fields = Path(f"/proc/{self.child.pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         # Times of the children, in user and kernel mode: fields 16 and 17 of proc(5).
         return int(fields[13]) + int(fields[14]) > 0
 
     def _find_planner(self):
-        for number in Path(f"/proc/{self.child.pid}/task/{self.child.pid}/children").read_text().split():
+        for number in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split():
             if b"planner_process" in Path(f"/proc/{number}/cmdline").read_bytes():
                 return int(number)
         return None
-
-    def end(self, number=signal.SIGINT):
-        self.child.send_signal(number)
-        status = self.child.wait(WAIT_S)
-        self._reader.join(WAIT_S)
-        return status
 
 
 def until(found, what):
@@ -121,8 +97,7 @@ def start_node():
 
     yield begin
     for node in started:
-        if node.child.poll() is None:
-            node.end()
+        node.end()
 
 
 @pytest.fixture
@@ -206,7 +181,7 @@ def test_a_planner_that_dies_is_replaced_by_the_process_itself(stopped):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
 def test_a_signal_during_planning_ends_both_as_a_success(stopped, number):
     node, planner = stopped(ARM)
-    assert node.end(number) == 0
+    assert node.end(number=number) == 0
     assert not is_alive(planner)
     assert node.output == ""
 
@@ -214,7 +189,7 @@ def test_a_signal_during_planning_ends_both_as_a_success(stopped, number):
 def test_a_planner_does_not_outlive_a_process_that_is_killed(start_node):
     node = start_node(ARM)
     planner = node.planner()
-    node.end(signal.SIGKILL)
+    node.end(number=signal.SIGKILL)
     until(lambda: not is_alive(planner), "the end of the planner")
 
 

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from pytest_runs import Suite
+from pytest_runs import ROOT, Suite
+
+sys.path.insert(0, str(ROOT / "test" / "unit" / "docs"))
+
+from markdown_docs import DOCS, blocks
 
 
 @pytest.fixture
@@ -75,7 +82,8 @@ def test_what_fails_shows_log_and_recording(suite: Suite) -> None:
             bridge_process(ROVER, "--backend", "kinematic")
             wait_for_message("/rover/odom", where=lambda m: m.pose.pose.position.x > 100.0, timeout=5.0)
 
-        def test_status(bridge_process):
+        def test_status(bridge_process, ros_domain):
+            open("killed.domain", "w").write(str(ros_domain))
             process = bridge_process(ROVER, "--backend", "kinematic")
             os.kill(process.pid, signal.SIGKILL)
             process.wait()
@@ -129,11 +137,21 @@ def test_what_fails_shows_log_and_recording(suite: Suite) -> None:
         r"action /arm/move: no server within 0.5 s",
     ):
         assert re.search(line, output, re.MULTILINE), (line, output)
+    port = 7400 + 250 * int((suite.folder / "killed.domain").read_text())
+    abandoned = [
+        each.name for each in Path("/dev/shm").glob("*_port*") if 0 <= port_of(each.name) - port < 250
+    ]
+    assert not abandoned, "shared memory of a killed process is removed"
     path = suite.folder / "test-results" / "test_fails-test_message.mcap"
     assert f"{path}: the last 10 s" in output
     with path.open("rb") as file:
         topics = {channel.topic for _, channel, _ in reader.make_reader(file).iter_messages()}
     assert {"/rover/odom", "/rover/tf_static", "/rover/robot_description"} <= topics
+
+
+def port_of(name: str) -> int:
+    found = re.search(r"_port(\d+)", name)
+    return int(found[1]) if found else -1
 
 
 @pytest.mark.timeout(240)
@@ -167,3 +185,39 @@ def test_a_bridge_with_a_node_in_lockstep(suite: Suite) -> None:
         """,
     )
     suite.passes()
+
+
+@pytest.mark.timeout(240)
+def test_the_documented_tests_pass(suite: Suite) -> None:
+    pytest.importorskip("mujoco", reason="mujoco is not installed")
+    pytest.importorskip("foxglove", reason="foxglove-sdk is not installed")
+    (suite.folder / "examples").symlink_to(ROOT / "examples")
+    pages = [block for block in blocks(DOCS / "testing.md") if block.language == "python"]
+    documented = [block for block in pages if "testing.launch" not in block.text]
+    for number, block in enumerate(documented):
+        (suite.folder / f"test_block_{number}.py").write_text(block.text)
+    assert len(documented[0].text.splitlines()) <= 25
+    assert "1 passed" in suite.passes("--update", "-k", "plan", "--ignore=examples")
+    assert "5 passed" in suite.passes("--ignore=examples")
+    assert (suite.folder / "plan_snapshots" / "world.json").exists()
+
+
+@pytest.mark.timeout(240)
+def test_the_example_package_is_installed_and_passes(suite: Suite, tmp_path: Path) -> None:
+    pytest.importorskip("mujoco", reason="mujoco is not installed")
+    pytest.importorskip("setuptools", minversion="64", reason="setuptools 64 or newer is not installed")
+    source = tmp_path / "rover_test"
+    shutil.copytree(ROOT / "examples" / "testing", source)
+    options = [
+        "--quiet",
+        "--no-index",
+        "--no-deps",
+        "--no-build-isolation",
+        "--target",
+        str(tmp_path / "target"),
+    ]
+    install = [sys.executable, "-m", "pip", "install", *options, str(source)]
+    done = subprocess.run(install, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "target" / "share" / "rover_test" / "package.xml").exists()
+    assert "2 passed" in suite.passes(str(source / "test" / "test_rover.py"))

@@ -91,6 +91,22 @@ def test_every_message_is_relayed_once_and_counted(start, ros_harness, relayed):
     assert not arm.running.warnings.faults
 
 
+def test_a_hosts_callback_is_called_for_each_message(start, ros_harness, relayed):
+    arm = Arm(start, ros_harness, tf_rate=1e4)
+    for second in range(1, 11):
+        arm.send(0.02 * second, second * 10**9)
+        arm.wait_for(second * 10**9)
+    seen = []
+    with arm.running.bridge.after_step(lambda _, state: seen.append(state.joint_position[0])):
+        for second in range(11, 21):
+            arm.send(0.02 * second, second * 10**9)
+            arm.wait_for(second * 10**9)
+    # Before there was a callback, they were relayed.
+    assert sum(arrivals for arrivals, _ in relayed)
+    assert {round(0.02 * second, 6) for second in range(11, 21)} <= {round(float(each), 6) for each in seen}
+    assert not arm.running.warnings.faults
+
+
 def test_the_state_of_a_tick_is_that_of_the_last_relayed_message(start, ros_harness, relayed):
     arm = Arm(start, ros_harness, tf_rate=1e4)
     runtime = arm.running.bridge.parts.runtime

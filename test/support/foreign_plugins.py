@@ -33,3 +33,61 @@ def install_plugin(
     (info / "entry_points.txt").write_text("\n".join(lines))
     for module, text in modules.items():
         (folder / f"{module}.py").write_text(dedent(text))
+
+
+SCALED_ARM = """#usda 1.0
+(
+    defaultPrim = "robot"
+    metersPerUnit = 1
+    upAxis = "Z"
+)
+
+def Xform "robot" (
+    prepend apiSchemas = ["RosContextAPI"]
+)
+{
+    string ros:context:namespace = "robot"
+
+    def Xform "base" (
+        prepend apiSchemas = ["PhysicsRigidBodyAPI"]
+    )
+    {
+    }
+
+    def Xform "arm" (
+        prepend apiSchemas = ["PhysicsRigidBodyAPI"]
+    )
+    {
+    }
+
+    def Scope "command" (
+        prepend apiSchemas = ["RosTopicAPI"]
+    )
+    {
+        token ros:topic:role = "subscription"
+        string ros:topic:name = "command"
+        string ros:topic:type = "std_msgs/msg/Float64MultiArray"
+    }
+
+    def PhysicsFixedJoint "fixed"
+    {
+        rel physics:body1 = </robot/base>
+    }
+
+    def PhysicsRevoluteJoint "pan"
+    {
+        rel physics:body0 = </robot/base>
+        rel physics:body1 = </robot/arm>
+    }
+
+    def Scope "scaled" (
+        prepend apiSchemas = ["SCHEMA"]
+    )
+    {
+        rel scaled:joints = </robot/pan>
+        rel scaled:subscriber = </robot/command>
+        double scaled:scale = 3
+    }
+}
+"""
+"""An arm with a joint and a command topic; SCHEMA stands for the controller that has both."""

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import queue
-import re
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Sequence
 from pathlib import Path
+
+from usd_ros_bridge.testing.logged_process import LoggedProcess
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ROVER = EXAMPLES / "rover" / "world.usda"
@@ -35,53 +32,17 @@ START_S = 90.0
 END_S = 20.0
 
 
-class PageRun:
+class PageRun(LoggedProcess):
     """`usd_ros_bridge ...` with a page."""
 
     def __init__(self, *arguments: str | Path, port: int = 0) -> None:
-        environment = {
-            key: value for key, value in os.environ.items() if key != "_ROS_WHEELS_BOOTSTRAP_COMPLETE"
-        }
-        command: Sequence[str] = [
-            sys.executable,
-            "-m",
-            "usd_ros_bridge.cli",
-            *map(str, arguments),
-            "--view-port",
-            str(port),
-        ]
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
-        )
-        self.lines: list[str] = []
-        self._waiting: queue.Queue[str | None] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self._waiting.put(line)
-        self._waiting.put(None)
-
-    def wait_for_line(self, pattern: str, timeout: float = START_S) -> re.Match[str]:
-        """Return the match of a line with a pattern; of one that was printed before, too."""
-        for line in self.lines:
-            if found := re.search(pattern, line):
-                return found
-        end = time.monotonic() + timeout
-        while True:
-            try:
-                line = self._waiting.get(timeout=max(0.0, end - time.monotonic()))
-            except queue.Empty:
-                raise AssertionError(f"no line with {pattern!r} in {timeout} s:\n{self.output}") from None
-            assert line is not None, f"ended without a line with {pattern!r}:\n{self.output}"
-            self.lines.append(line)
-            if found := re.search(pattern, line):
-                return found
+        command = [sys.executable, "-m", "usd_ros_bridge.cli", *map(str, arguments), "--view-port", str(port)]
+        super().__init__(command, exit_status=None)
 
     @property
     def url(self) -> str:
-        return self.wait_for_line(r"page: (http://\S+)")[1]
+        line = self.wait_for_line(r"page: http://", timeout=START_S)
+        return line.partition("page: ")[2].split()[0]
 
     @property
     def port(self) -> int:
@@ -100,12 +61,11 @@ class PageRun:
 
     @property
     def output(self) -> str:
-        return "".join(self.lines)
+        return self.log
 
     def interrupt(self) -> int:
         """End it as Ctrl-C does. Return the exit status."""
-        self.process.send_signal(signal.SIGINT)
-        return self.process.wait(END_S)
+        return self.end(timeout=END_S)
 
     def close(self) -> None:
         if self.process.poll() is None:

@@ -109,6 +109,21 @@ def test_the_version_of_the_protocols_may_be_named(site: Path) -> None:
     assert make_registry()["named"] == 5
 
 
+def test_what_is_in_memory_is_listed_without_an_import(site: Path) -> None:
+    install(site, "held", {"held": "plugin_held:VALUE"}, plugin_held="VALUE = 8\n")
+    registry = make_registry()
+
+    assert registry.loaded() == {"one": 1}
+    assert registry["held"] == 8
+    assert registry.loaded() == {"one": 1, "held": 8}
+
+
+def test_what_an_entry_raises_later_is_one_line(site: Path) -> None:
+    install(site, "late", {"late": "plugin_late_fault:VALUE"}, plugin_late_fault="VALUE = 9\n")
+    line = make_registry().failure("late", ValueError("no\ngood"))
+    assert line == "number 'late' of late 1.0 failed: ValueError: no good"
+
+
 def test_a_built_in_name_cannot_be_taken(site: Path) -> None:
     install(site, "thief", {"one": "plugin_thief:VALUE"}, plugin_thief="VALUE = 11\n")
     registry = make_registry()

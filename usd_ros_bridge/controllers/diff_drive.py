@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.controllers.controller_group import ControllerContext
-from usd_ros_bridge.controllers.twist_commands import Axis, TwistCommands
+from usd_ros_bridge.controllers.twist_commands import TwistAxis, TwistCommands
 from usd_ros_bridge.controllers.wheel_odometry import WheelOdometry, Wheels
 from usd_ros_bridge.model.controller_schemas import CONTROLLER_SCHEMAS, DIFF_DRIVE
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan, JointPlan
@@ -22,8 +22,8 @@ from usd_ros_bridge.spatial.transforms import IDENTITY, FloatArray, compose, pos
 
 _LINEAR_X, _ANGULAR_Z = 0, 5
 _AXES_OF_A_DRIVE = (
-    Axis(_LINEAR_X, "linear_max_velocity", "linear_max_acceleration"),
-    Axis(_ANGULAR_Z, "angular_max_velocity", "angular_max_acceleration"),
+    TwistAxis(_LINEAR_X, "linear_max_velocity", "linear_max_acceleration"),
+    TwistAxis(_ANGULAR_Z, "angular_max_velocity", "angular_max_acceleration"),
 )
 
 

@@ -25,7 +25,7 @@ AHEAD_NS = 100_000_000
 """By how much a stamp may lie in the future without a report: clocks of two machines differ."""
 
 
-class Axis(NamedTuple):
+class TwistAxis(NamedTuple):
     """One component of the velocity of a base.
 
     Attributes:
@@ -71,7 +71,7 @@ class TwistCommands:
         context: ControllerContext,
         plans: Sequence[ControllerPlan],
         *,
-        axes: Sequence[Axis],
+        axes: Sequence[TwistAxis],
         references: Sequence[str],
         wheel_speeds: Callable[[FloatArray], FloatArray],
         max_wheel_speed: FloatArray,
@@ -91,10 +91,10 @@ class TwistCommands:
         count = len(plans)
         self._report, self._inform = context.report, context.inform
         self._paths = tuple(plan.path for plan in plans)
-        self._rows = tuple(axis.row for axis in axes)
         self._stamped = np.array([_is_stamped(context.plan, plan) for plan in plans], dtype=bool)
         self._wheel_speeds, self._max_wheel_speed = wheel_speeds, max_wheel_speed
-        self._levers = list(map(tuple, levers.tolist()))
+        rows = [axis.row for axis in axes]
+        self._levers = [tuple(zip(range(len(rows)), rows, each, strict=True)) for each in levers.tolist()]
         self._max_velocity = _limits(plans, [axis.max_velocity for axis in axes])
         self._max_acceleration = _limits(plans, [axis.max_acceleration for axis in axes])
         self._timeout = np.array([_timeout_ns(_timeout(plan)) for plan in plans], dtype=np.int64)
@@ -131,10 +131,10 @@ class TwistCommands:
         assert isinstance(sample, TwistSample)
         path = self._paths[row]
         # Plain floats, at a tenth of what numpy takes for them: hundreds of drives may be commanded in one tick.
-        values = [sample.twist.item(each) for each in self._rows]
-        if not isfinite(
-            sum(abs(value) * lever for value, lever in zip(values, self._levers[row], strict=True))
-        ):
+        item, needed = sample.twist.item, 0.0
+        for _, component, lever in self._levers[row]:
+            needed += abs(item(component)) * lever
+        if not isfinite(needed):
             self._report(f"drive.finite:{path}", f"{path}: a velocity that is not finite is ignored")
             return
         stamp = time_ns
@@ -150,7 +150,9 @@ class TwistCommands:
                 return
         if self._chained[row]:
             return
-        self._target[row] = values
+        target = self._target
+        for column, component, _ in self._levers[row]:
+            target[row, column] = item(component)
         self._stamp[row] = stamp
         self._live[row] = self.busy = True
 

@@ -50,7 +50,10 @@ def plan_to_json(plan: BridgePlan) -> dict[str, Any]:
         "topics": [_picked(topic, _TOPIC) for topic in plan.topics],
         "services": [_picked(service, _INTERFACE) for service in plan.services],
         "actions": [_picked(action, _INTERFACE) for action in plan.actions],
-        "controllers": [_picked(controller, _CONTROLLER) for controller in plan.controllers],
+        "controllers": [
+            {**_picked(controller, _CONTROLLER), **_present(chained=list(controller.chained))}
+            for controller in plan.controllers
+        ],
         **sensors,
         **physics,
         "diagnostics": [_picked(diagnostic, _DIAGNOSTIC) for diagnostic in plan.diagnostics],
@@ -229,7 +232,7 @@ def plan_summary(
             more["remapped"] = resolved
         return _interface_summary(interface, found, **more)
 
-    served = {
+    served: dict[str, list[dict[str, Any]]] = {
         "robots": [_robot_summary(robot) for robot in plan.robots],
         "topics": [summarized(topic, **_topic_summary(topic)) for topic in plan.topics],
         "services": [summarized(service) for service in plan.services],
@@ -239,7 +242,7 @@ def plan_summary(
     return {
         "version": SUMMARY_VERSION,
         "asset": plan.asset,
-        "digest": hashlib.sha256(_line(served).encode()).hexdigest()[:_DIGEST_CHARACTERS],
+        "digest": _digest(served),
         **_present(variants=_variants(plan)),
         **served,
         "diagnostics": _findings(plan.diagnostics),
@@ -251,6 +254,16 @@ def plan_summary_text(
 ) -> str:
     """Return `plan_summary` as one line of ASCII JSON."""
     return _line(plan_summary(plan, disabled=disabled, resolve=resolve))
+
+
+def _digest(served: Mapping[str, Sequence[Any]]) -> str:
+    made = hashlib.sha256()
+    for name, elements in served.items():
+        made.update(name.encode())
+        for element in elements:
+            # One by one: to encode those of a fleet at once would keep other threads waiting.
+            made.update(_line(element).encode())
+    return made.hexdigest()[:_DIGEST_CHARACTERS]
 
 
 def _line(value: object) -> str:
@@ -313,7 +326,12 @@ def _controller_summary(controller: ControllerPlan) -> dict[str, Any]:
     reason = "" if controller.enabled else controller.reason or "disabled"
     return {
         **_picked(controller, "path schema"),
-        **_present(interfaces=list(controller.interfaces), joints=list(controller.joints), disabled=reason),
+        **_present(
+            interfaces=list(controller.interfaces),
+            joints=list(controller.joints),
+            chained=list(controller.chained),
+            disabled=reason,
+        ),
     }
 
 

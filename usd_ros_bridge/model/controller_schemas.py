@@ -16,6 +16,7 @@ from usd_ros_bridge.model.message_types import (
     GRIPPERS,
     JOINT_STATE,
     JOINT_TRAJECTORY,
+    MESSAGE_TYPES,
     ODOMETRY,
     TWISTS,
     message_type,
@@ -46,7 +47,7 @@ CommandInterface = Literal["position", "velocity", "effort"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Port:
+class ControllerPort:
     """A relationship of a controller to an interface.
 
     Attributes:
@@ -90,7 +91,7 @@ class ControllerSchema:
     group: str
     record: type[ControllerRecord] | None = None
     planner: str = "usd_ros_bridge.planning.controller_planner:ControllerPlanner"
-    ports: tuple[Port, ...] = ()
+    ports: tuple[ControllerPort, ...] = ()
     unnamed: frozenset[tuple[str, str]] = frozenset()
     joints: tuple[str, ...] = ()
     writes: bool = True
@@ -109,7 +110,9 @@ class ControllerSchema:
         )
 
 
-_CMD_VEL = Port(field="subscriber", kind="topic", role="subscription", types=TWISTS, exclusive=False)
+_CMD_VEL = ControllerPort(
+    field="subscriber", kind="topic", role="subscription", types=TWISTS, exclusive=False
+)
 
 CONTROLLER_SCHEMAS: Final[Mapping[str, ControllerSchema]] = {
     DIFF_DRIVE: ControllerSchema(
@@ -118,7 +121,9 @@ CONTROLLER_SCHEMAS: Final[Mapping[str, ControllerSchema]] = {
         planner="usd_ros_bridge.planning.controller_planner:DiffDrivePlanner",
         ports=(
             _CMD_VEL,
-            Port(field="odom", kind="topic", role="publisher", types=frozenset({ODOMETRY}), required=False),
+            ControllerPort(
+                field="odom", kind="topic", role="publisher", types=frozenset({ODOMETRY}), required=False
+            ),
         ),
         joints=("left_wheels", "right_wheels"),
         commands="velocity",
@@ -141,7 +146,9 @@ CONTROLLER_SCHEMAS: Final[Mapping[str, ControllerSchema]] = {
     JOINT_STATE_BROADCASTER: ControllerSchema(
         record=JointStateBroadcasterRecord,
         group="usd_ros_bridge.controllers.controller_group:JointStateBroadcasters",
-        ports=(Port(field="publisher", kind="topic", role="publisher", types=frozenset({JOINT_STATE})),),
+        ports=(
+            ControllerPort(field="publisher", kind="topic", role="publisher", types=frozenset({JOINT_STATE})),
+        ),
         joints=("joints",),
         writes=False,
     ),
@@ -149,7 +156,9 @@ CONTROLLER_SCHEMAS: Final[Mapping[str, ControllerSchema]] = {
         record=JointTrajectoryRecord,
         group="usd_ros_bridge.controllers.trajectory.controller:JointTrajectoryControllers",
         ports=(
-            Port(field="server", kind="action", role="server", types=frozenset({FOLLOW_JOINT_TRAJECTORY})),
+            ControllerPort(
+                field="server", kind="action", role="server", types=frozenset({FOLLOW_JOINT_TRAJECTORY})
+            ),
         ),
         unnamed=frozenset({("subscription", JOINT_TRAJECTORY)}),
         joints=("command_joints",),
@@ -170,9 +179,10 @@ _IMPLYING: Final = frozenset({FOLLOW_JOINT_TRAJECTORY, JOINT_TRAJECTORY, JOINT_S
 
 def _is_taken(name: str) -> bool:
     """Return whether a name is built in: a schema, or a type that the bridge makes commands of by itself."""
-    return (
-        name in CONTROLLER_SCHEMAS or name in _IMPLYING or bool("/" in name and message_type(name).commands)
-    )
+    if name in CONTROLLER_SCHEMAS or name in _IMPLYING:
+        return True
+    # The meaning of a type that another plug-in has is not looked up: that would import it.
+    return "/" in name and not MESSAGE_TYPES.is_foreign(name) and bool(message_type(name).commands)
 
 
 def _fault_of(row: object) -> str:

@@ -174,6 +174,7 @@ class CameraSensor(Sensor):
         camera: Index in Scene.cameras.
         depth: 32FC1 in m along the optical axis, instead of rgb8: `usd_ros_bridge:camera:encoding` says which; where
             it is not authored, a topic with "depth" in a segment of its name is one.
+        segmentation: Which surface each pixel shows, for a sensor model of a plug-in, instead of colour.
         compression: How a CompressedImage is encoded, as image_transport's plugins do; "" for an Image.
         jpeg_quality: 1 to 100.
         png_level: 1 (fast) to 9 (small).
@@ -181,6 +182,7 @@ class CameraSensor(Sensor):
 
     camera: int
     depth: bool = False
+    segmentation: bool = False
     compression: Literal["", "jpeg", "png", "compressedDepth"] = ""
     jpeg_quality: int = 95
     png_level: int = 3

@@ -12,10 +12,18 @@ from numpy.typing import NDArray
 from usd_ros_bridge.spatial.transforms import FloatArray
 
 _NAN: Final = float("nan")
+_NOTHING: Final = np.array(_NAN)
 
 
 def _empty(*shape: int) -> FloatArray:
     return np.zeros(shape)
+
+
+def read_only(array: FloatArray) -> FloatArray:
+    """Return a view of an array through which nobody can write."""
+    view: FloatArray = array.view()
+    view.flags.writeable = False
+    return view
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -88,6 +96,29 @@ class State:
             body_pose=layout.body_pose.astype(np.float64, copy=True),
             body_twist=np.zeros((len(layout.bodies), 6)),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StepCommands:
+    """Commands of the step to come, for `Bridge.before_step`. NaN commands nothing: the last command holds.
+
+    The arrays are read-only, and valid during the callback: copy what you keep.
+
+    Attributes:
+        joint_position: (D,) targets, rad or m.
+        joint_velocity: (D,) targets, rad/s or m/s.
+        joint_effort: (D,) feed-forward efforts, N m or N.
+        actuator_control: (A,) controls of the actuators of the plan's physics, each in its own unit.
+        body_twist: (B, 6) linear then angular velocity in the body's own frame.
+        body_pose: (B, 7) `world_from_body` to jump to.
+    """
+
+    joint_position: FloatArray
+    joint_velocity: FloatArray
+    joint_effort: FloatArray
+    actuator_control: FloatArray
+    body_twist: FloatArray
+    body_pose: FloatArray
 
 
 class Commands:
@@ -194,10 +225,26 @@ class Commands:
         self.has_position = self.has_velocity = self.has_effort = False
         self.has_controls = self.has_bodies = self.silent = False
 
+    def step_commands(self) -> StepCommands:
+        """Return read-only arrays of what is commanded. This does not count as reading them."""
+        return StepCommands(
+            joint_position=_shown(self._joint_position, known=self.has_position),
+            joint_velocity=_shown(self._joint_velocity, known=self.has_velocity),
+            joint_effort=_shown(self._joint_effort, known=self.has_effort),
+            actuator_control=_shown(self._actuator_control, known=self.has_controls),
+            body_twist=_shown(self._body_twist, known=self.has_bodies),
+            body_pose=_shown(self._body_pose, known=self.has_bodies),
+        )
+
     def _clear_bodies(self) -> None:
         self.has_bodies = True
         self._body_twist.fill(_NAN)
         self._body_pose.fill(_NAN)
+
+
+def _shown(array: FloatArray, *, known: bool) -> FloatArray:
+    """Return an array of commands for reading. What was written before the last `clear` is no command."""
+    return read_only(array) if known else np.broadcast_to(_NOTHING, array.shape)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -13,7 +13,7 @@ from usd_ros_bridge.errors import alternatives, nearest, quoted
 from usd_ros_bridge.model.actuation import free_base_remedy
 from usd_ros_bridge.model.controller_schemas import (
     CONTROLLERS,
-    Port,
+    ControllerPort,
     load_class,
     parameter_range,
     schema_name,
@@ -44,7 +44,7 @@ _COLLECTION = ".collection:"
 _JOINTS_SHOWN = 6
 
 
-class Fault(Exception):  # noqa: N818 (not an error of the program: it ends the reading of one controller)
+class ControllerFault(Exception):  # noqa: N818 (not an error of the program: it ends the reading of one controller)
     """Why a controller cannot work.
 
     Attributes:
@@ -81,7 +81,7 @@ class ControllerTargets:
         """Return the joints that the relationship `name` targets; of a collection, its joints in traversal order.
 
         Raises:
-            Fault: A collection does not exist.
+            ControllerFault: A collection does not exist.
         """
         result: list[str] = []
         for target in targets or ():
@@ -91,7 +91,7 @@ class ControllerTargets:
                 members = self._index.records.collections[target]
                 result += [path for path in members if path in self._joints.robot_of_joint]
             else:
-                raise Fault(f"{name}: the collection {quoted(target)} does not exist")
+                raise ControllerFault(f"{name}: the collection {quoted(target)} does not exist")
         return result
 
     def dofs(
@@ -106,11 +106,11 @@ class ControllerTargets:
             writes: Whether the controller commands them: those that mimic others are left out, with a warning.
 
         Raises:
-            Fault: One is no joint, or cannot move, or there is none.
+            ControllerFault: One is no joint, or cannot move, or there is none.
         """
         expanded = self.expanded(targets, name)
         if not expanded:
-            raise Fault(f"{name} names no joint")
+            raise ControllerFault(f"{name} names no joint")
         dofs: dict[int, DofPlan] = {}
         robots = set()
         for target in expanded:
@@ -149,14 +149,16 @@ class ControllerTargets:
     def _dofs_of(self, target: str, name: str) -> tuple[DofPlan, ...]:
         if target not in self._joints.robot_of_joint:
             if target in self._joints.authored:
-                raise Fault(f"{name}: {quoted(target)} is in no robot's tree of joints", attribute=name)
+                raise ControllerFault(
+                    f"{name}: {quoted(target)} is in no robot's tree of joints", attribute=name
+                )
             if target in self._unusable:
                 remedy = "correct the joint, or name another: its own diagnostic says what is wrong"
-                raise Fault(f"{name}: the joint {quoted(target)} is not usable", remedy, name)
-            raise Fault(f"{name}: {quoted(target)} is no joint", self._joints_like(target), name)
+                raise ControllerFault(f"{name}: the joint {quoted(target)} is not usable", remedy, name)
+            raise ControllerFault(f"{name}: {quoted(target)} is no joint", self._joints_like(target), name)
         dofs = self._kinematics.joint_dofs(target)
         if not dofs:
-            raise Fault(f"{name}: the joint {quoted(target)} cannot move", attribute=name)
+            raise ControllerFault(f"{name}: the joint {quoted(target)} cannot move", attribute=name)
         return dofs
 
     def _joints_like(self, target: str) -> str:
@@ -266,7 +268,7 @@ class ControllerPlanner(Generic[R]):
             plan = replace(plan, parameters={**self._attributes(), **self.extra_parameters(plan)})
             off = next((draft for draft in self.drafts() if not draft.is_switchable), None)
             reason = "" if off is None else f"the interface {off.path} is disabled: {off.reason}"
-        except Fault as fault:
+        except ControllerFault as fault:
             reason = str(fault)
             self.scope.findings.error(
                 "4.2.3.target",
@@ -290,7 +292,7 @@ class ControllerPlanner(Generic[R]):
         """Return the prim paths of the controller's interfaces.
 
         Raises:
-            Fault: One is missing or does not fit.
+            ControllerFault: One is missing or does not fit.
         """
         paths = []
         for port in self.schema.ports:
@@ -298,7 +300,7 @@ class ControllerPlanner(Generic[R]):
             name = self.attribute(port.field)
             if not targets:
                 if port.required:
-                    raise Fault(f"{name} names no interface")
+                    raise ControllerFault(f"{name} names no interface")
                 continue
             self._check_port(port, name, targets[0])
             paths.append(targets[0])
@@ -310,14 +312,14 @@ class ControllerPlanner(Generic[R]):
         """Return the prim paths of the controllers whose references this one commands.
 
         Raises:
-            Fault: One is no controller with references, or there is none.
+            ControllerFault: One is no controller with references, or there is none.
         """
         if not self.schema.chain:
             return ()
         name = self.attribute(self.schema.chain)
         targets = tuple(dict.fromkeys(getattr(self.record, self.schema.chain) or ()))
         if not targets and not self.schema.joints:
-            raise Fault(f"{name} names no controller", attribute=name)
+            raise ControllerFault(f"{name} names no controller", attribute=name)
         possible = {
             record.path
             for record in self.scope.index.records.controllers
@@ -326,7 +328,9 @@ class ControllerPlanner(Generic[R]):
         for target in targets:
             if target not in possible:
                 remedy = alternatives(target, possible, label="controllers with references:")
-                raise Fault(f"{name}: {quoted(target)} is no controller with references", remedy, name)
+                raise ControllerFault(
+                    f"{name}: {quoted(target)} is no controller with references", remedy, name
+                )
         return targets
 
     def drafts(self) -> list[InterfaceDraft]:
@@ -342,7 +346,7 @@ class ControllerPlanner(Generic[R]):
         """Return the controller with its joints.
 
         Raises:
-            Fault: One is no joint, or they belong to several robots.
+            ControllerFault: One is no joint, or they belong to several robots.
         """
         found: list[DofPlan] = []
         robots: set[int] = set()
@@ -353,9 +357,9 @@ class ControllerPlanner(Generic[R]):
             found += dofs_of_field
             robots |= of_robots
         if len(robots) > 1:
-            raise Fault("the joints belong to more than one robot")
+            raise ControllerFault("the joints belong to more than one robot")
         if self.schema.joints and self.schema.writes and not found:
-            raise Fault(
+            raise ControllerFault(
                 f"{self.attribute(self.schema.joints[0])} names mimic joints only; name their leaders"
             )
         if robots:
@@ -368,7 +372,7 @@ class ControllerPlanner(Generic[R]):
         """Return parameters that are no attributes of the schema.
 
         Raises:
-            Fault: The controller cannot work.
+            ControllerFault: The controller cannot work.
         """
         return {}
 
@@ -378,17 +382,17 @@ class ControllerPlanner(Generic[R]):
         """Return the USD name of a field of the record."""
         return dict(attribute_fields(type(self.record)))[name].name
 
-    def _named(self) -> list[tuple[Port, str]]:
+    def _named(self) -> list[tuple[ControllerPort, str]]:
         """Return the interfaces that the record names, by port."""
         return [
             (port, targets[0]) for port in self.schema.ports if (targets := getattr(self.record, port.field))
         ]
 
-    def _check_port(self, port: Port, name: str, target: str) -> None:
+    def _check_port(self, port: ControllerPort, name: str, target: str) -> None:
         if target not in self.scope.index.records.xforms:
             meant = missing_prim(target, self.scope.interfaces) if self.scope.findings.suggests else ""
             remedy = f"{meant}name a {port.kind} {port.role}"
-            raise Fault(f"{name}: {quoted(target)} does not exist", remedy, name)
+            raise ControllerFault(f"{name}: {quoted(target)} does not exist", remedy, name)
         drafts = self.scope.interfaces.get(target, ())
         if not any(
             draft.kind == port.kind and draft.role == port.role and draft.type in port.types
@@ -397,7 +401,9 @@ class ControllerPlanner(Generic[R]):
             raise _unlike_port(port, name, target, drafts)
         owner = self.scope.served.get((port.kind, target))
         if owner is not None and port.exclusive:
-            raise Fault(f"{name}: {quoted(target)} is the {port.role} of {owner} already", attribute=name)
+            raise ControllerFault(
+                f"{name}: {quoted(target)} is the {port.role} of {owner} already", attribute=name
+            )
 
     def _attributes(self) -> dict[str, Any]:
         parameters: dict[str, Any] = {}
@@ -407,30 +413,32 @@ class ControllerPlanner(Generic[R]):
             value = fallback(self.record, each)
             possible = parameter_range(self.name, each)
             if each in self.schema.positive and value is not None and value not in possible:
-                raise Fault(f"{spec.name} is {quoted(value)}, not in {possible}")
+                raise ControllerFault(f"{spec.name} is {quoted(value)}, not in {possible}")
             if not is_usable(value, spec.fallback, possible, spec.name):
                 report_unusable(
                     self.scope.findings, self.record.path, spec.name, value, spec.fallback, possible
                 )
                 value = spec.fallback
             if each in self.schema.positive and value is None:
-                raise Fault(f"{spec.name} must be authored as a positive number")
+                raise ControllerFault(f"{spec.name} must be authored as a positive number")
             parameters[each] = value
         return parameters
 
 
-def _unlike_port(port: Port, name: str, target: str, drafts: Sequence[InterfaceDraft]) -> Fault:
+def _unlike_port(
+    port: ControllerPort, name: str, target: str, drafts: Sequence[InterfaceDraft]
+) -> ControllerFault:
     """Return why an interface does not fit a port: its type, its role, or that there is no interface of the kind."""
     needed = " or ".join(sorted(port.types))
     what = f"{name}: {quoted(target)} is no {port.kind} {port.role} of {needed}"
     same_kind = next((draft for draft in drafts if draft.kind == port.kind), None)
     if same_kind is None:
-        return Fault(what, f"name a prim that has this interface, with the type {needed}", name)
+        return ControllerFault(what, f"name a prim that has this interface, with the type {needed}", name)
     if same_kind.role != port.role:
         remedy = f"set ros:{port.kind}:role of {target} to {port.role}, or name another prim"
-        return Fault(f"{what}: it has the role {quoted(same_kind.role)}", remedy, name)
+        return ControllerFault(f"{what}: it has the role {quoted(same_kind.role)}", remedy, name)
     remedy = f"set ros:{port.kind}:type of {target} to {needed}, or name another prim"
-    return Fault(f"{what}: it has the type {quoted(same_kind.type)}", remedy, name)
+    return ControllerFault(f"{what}: it has the type {quoted(same_kind.type)}", remedy, name)
 
 
 class ExternalControlPlanner(ControllerPlanner[ExternalControlRecord]):
@@ -448,7 +456,7 @@ class ExternalControlPlanner(ControllerPlanner[ExternalControlRecord]):
         """Return the controller with the joints that it commands."""
         dofs = self.scope.joints.below(plan.path)
         if not dofs:
-            raise Fault("its context has no joint to expose")
+            raise ControllerFault("its context has no joint to expose")
         if any(draft.role == "subscription" for draft in self.drafts()):
             return with_dofs(plan, dofs)
         self.scope.findings.info(
@@ -470,11 +478,11 @@ class RigidBodyTwistPlanner(ControllerPlanner[RigidBodyTwistRecord]):
         if not body:
             tied, why = targets.tie_of(plan.robot)
             remedy = free_base_remedy(self.scope.index.records.asset) if tied else ""
-            raise Fault(f"{name} names no rigid body, and {why}", remedy)
+            raise ControllerFault(f"{name} names no rigid body, and {why}", remedy)
         if not targets.is_body(body):
-            raise Fault(f"{name}: {quoted(body)} is no rigid body")
+            raise ControllerFault(f"{name}: {quoted(body)} is no rigid body")
         if not targets.is_free(body):
-            raise Fault(f"{name}: {quoted(body)} is held by a joint")
+            raise ControllerFault(f"{name}: {quoted(body)} is held by a joint")
         return {"body": body}
 
 
@@ -492,17 +500,17 @@ class DiffDrivePlanner(ControllerPlanner[DiffDriveRecord]):
             for target in targets.expanded(getattr(self.record, side), name):
                 dofs, _ = targets.dofs(plan.path, (target,), name, writes=False)
                 if len(dofs) != 1 or not dofs[0].axis.startswith("rot"):
-                    raise Fault(
+                    raise ControllerFault(
                         f"{name}: {quoted(target)} is no wheel's joint: it does not turn about one axis"
                     )
                 names += [own[dof.row] for dof in dofs if dof.row in own]
             if not names:
-                raise Fault(f"{name} names mimic joints only")
+                raise ControllerFault(f"{name} names mimic joints only")
             sides[side] = tuple(dict.fromkeys(names))
         left, right = sides.values()
         both = next((name for name in left if name in right), None)
         if both is not None:
-            raise Fault(f"the joint {quoted(both)} is on the left and on the right")
+            raise ControllerFault(f"the joint {quoted(both)} is on the left and on the right")
         return sides
 
 

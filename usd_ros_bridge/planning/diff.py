@@ -397,6 +397,8 @@ class PlanItems:
             "reason": plan.reason,
             "implied": plan.implied,
         }
+        if plan.chained:
+            facts["chained"] = plan.chained
         for name, value in plan.parameters.items():
             facts[f"parameters.{name}"] = _value(self._path(value, plan.robot) if name == "body" else value)
         return facts

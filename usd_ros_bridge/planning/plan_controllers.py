@@ -35,9 +35,9 @@ from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.planning.base_link import Base
 from usd_ros_bridge.planning.contexts import Contexts
 from usd_ros_bridge.planning.controller_planner import (
+    ControllerFault,
     ControllerScope,
     ControllerTargets,
-    Fault,
     is_trajectory_server,
     is_trajectory_topic,
     is_usable,
@@ -422,10 +422,10 @@ class ImpliedControllers:
         try:
             dofs, robots = self._targets.dofs(draft.path, record.gripper_joints, _JOINTS, writes=True)
             if not dofs:
-                raise Fault(f"{_JOINTS} names mimic joints only")
+                raise ControllerFault(f"{_JOINTS} names mimic joints only")
             if robots != {plan.robot}:
-                raise Fault(f"{_JOINTS} names joints of another robot")
-        except Fault as fault:
+                raise ControllerFault(f"{_JOINTS} names joints of another robot")
+        except ControllerFault as fault:
             self._no_gripper(draft, str(fault))
             return _off(plan, str(fault))
         return with_dofs(plan, self._joints.named(dofs, draft.path))

@@ -35,7 +35,7 @@ from usd_ros_bridge.ros.diagnostics.graph_monitor import CHECK_RATE, GraphMonito
 from usd_ros_bridge.ros.domains import Domain, Domains
 from usd_ros_bridge.ros.endpoints.backend_inputs import input_conflicts
 from usd_ros_bridge.ros.endpoints.calls import Call
-from usd_ros_bridge.ros.endpoints.handlers import HandlerRegistry, Handlers, bind_installed
+from usd_ros_bridge.ros.endpoints.handlers import Binding, HandlerRegistry, Handlers, bind_installed
 from usd_ros_bridge.ros.endpoints.service_handlers import Services, run_in_tick, scene_access
 from usd_ros_bridge.ros.foxglove.server_address import check_server
 from usd_ros_bridge.ros.interface_set import Interfaces
@@ -50,6 +50,7 @@ from usd_ros_bridge.runtime.loop import Loop
 from usd_ros_bridge.runtime.plan_binding import PlanComponent
 from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.runtime.sim_time import SimTimeLoop, TimeControl
+from usd_ros_bridge.runtime.step_callbacks import AfterStep, BeforeStep, StepCallbacks
 from usd_ros_bridge.start_phases import BACKEND, COMPILING, DISCOVERY, Progress
 
 if TYPE_CHECKING:
@@ -131,6 +132,7 @@ class Bridge(HandlerRegistry):
             OnceReporter(report or self._log.warn),
             limited(inform or self._log.inform),
         )
+        self._step_callbacks = StepCallbacks(self._reporter.report)
         self._progress: Progress = lambda _: None
         self._workers = Workers()
         # Held by ticks, and by the thread that closes the bridge.
@@ -238,6 +240,7 @@ class Bridge(HandlerRegistry):
             self._resources.close()
             self._opened = self._loop = None
             self._stops.clear()
+            self._step_callbacks.clear()
             self._handlers.close()
 
     def __enter__(self) -> Bridge:
@@ -280,6 +283,36 @@ class Bridge(HandlerRegistry):
         runtime = parts.runtime
         runtime.follow_host(now)
         return runtime.tick(now)
+
+    def before_step(self, callback: BeforeStep) -> Binding:
+        """Call a function before each step of the backend, in the tick thread. Before and after the opening.
+
+        Args:
+            callback: Called with the time to step to, nanoseconds, and the commands of the step, whose arrays are
+                read-only. Callbacks run in the order of these calls. What one raises is reported once.
+
+        Returns:
+            What removes it.
+        """
+        return self._bind_step(self._step_callbacks.add_before(callback))
+
+    def after_step(self, callback: AfterStep) -> Binding:
+        """Call a function after each step of the backend, before anything is published, in the tick thread.
+
+        Args:
+            callback: Called with the time of the tick, nanoseconds, and the state, whose arrays are read-only. As for
+                `before_step`. Not called where the backend gave no state.
+
+        Returns:
+            What removes it.
+        """
+        return self._bind_step(self._step_callbacks.add_after(callback))
+
+    def _bind_step(self, remove: Callable[[], None]) -> Binding:
+        if self._opened is not None and not self._closed:
+            # The next tick is not skipped.
+            self.post(lambda: None)
+        return Binding(remove)
 
     def poll(self) -> None:
         """Run waiting callbacks if no background thread does (`threaded=False`). Return at once."""
@@ -558,6 +591,7 @@ class Bridge(HandlerRegistry):
             inform=self._inform,
             lock=self._lock,
             deferred_jobs=self._domains,
+            step_callbacks=self._step_callbacks,
         )
 
     def _make_parts(self, served: BridgePlan, runtime: Runtime, backend_name: str) -> BridgeParts:

@@ -34,6 +34,7 @@ from usd_ros_bridge.runtime.plan_binding import (
 from usd_ros_bridge.runtime.publications import Publication, Publications, PublicationStatus
 from usd_ros_bridge.runtime.schedule import NEVER_NS, ClockPeriod, TickMeter
 from usd_ros_bridge.runtime.snapshot import Snapshot
+from usd_ros_bridge.runtime.step_callbacks import StepCallbacks
 from usd_ros_bridge.runtime.subscriptions import InputBinding, InputQueue, SinkStatus
 from usd_ros_bridge.spatial.transforms import FloatArray
 
@@ -125,6 +126,7 @@ class Runtime:
         tick_queue: Jobs to run between two ticks.
         publications: What is published, and when.
         frame_resolver: Finds poses of other nodes' frames.
+        step_callbacks: Callbacks of a host around the steps of the backend. While there are any, no tick is skipped.
         relay: Publishes while the loop waits; None: nothing does.
         lock: Held by ticks. Hold it to keep ticks out.
         ticking: Identifier of the thread that is in a tick, None between two ticks.
@@ -143,6 +145,7 @@ class Runtime:
         groups: GroupMaker = make_groups,
         lock: threading.RLock | None = None,
         deferred_jobs: DeferredJobs | None = None,
+        step_callbacks: StepCallbacks | None = None,
     ) -> None:
         """Store the arguments; `open` acquires.
 
@@ -156,6 +159,7 @@ class Runtime:
             groups: Make the groups of the plan's controllers.
             lock: Held by ticks; a lock of its own by default.
             deferred_jobs: Jobs to run at the start of a tick.
+            step_callbacks: Callbacks around the steps of the backend; none if None.
         """
         self.lock = lock or threading.RLock()
         self.ticking: int | None = None
@@ -166,6 +170,7 @@ class Runtime:
         self.inputs: tuple[BackendInput, ...] = ()
         self.options = options or BridgeOptions()
         self.reporter = reporter or OnceReporter()
+        self.step_callbacks = step_callbacks or StepCallbacks(self.reporter.report)
         self._meter = TickMeter(self.reporter.report)
         self.inbox = Inbox(depth=self.options.queue_depth, wakeup=wakeup)
         self.input_queue = InputQueue(self.inbox, self.reporter.report)
@@ -585,8 +590,13 @@ class Runtime:
         self.publications.choose(time_ns, previous_ns=last, arrived=arrived)
         if controllers is not None:
             controllers.command(time_ns, self._commands)
+        callbacks = self.step_callbacks
+        if callbacks.before:
+            callbacks.run_before(time_ns, self._commands)
         stepped = self._backend_runner.step(time_ns, snapshot.begin)
         self._has_state = stepped or self._hold_state(time_ns)
+        if callbacks.after and stepped:
+            callbacks.run_after(time_ns, snapshot)
         if controllers is not None:
             state = snapshot.state if self._has_state else None
             self._control_grid.end_tick(controllers, time_ns, state, stepped=stepped)
@@ -595,7 +605,7 @@ class Runtime:
             return False
         self.publications.publish(snapshot, time_ns)
         # A tick that controllers need is never skipped: skipped ticks need not ask them.
-        busy = controllers is not None and controllers.busy
+        busy = callbacks.present or (controllers is not None and controllers.busy)
         self._can_skip = stepped and not (busy or self.backend.capabilities.every_step)
         return stepped
 

@@ -84,13 +84,13 @@ class SensorInputs:
     """What a sensor reads of one state, copied: it may be measured in another thread while the loop goes on.
 
     Attributes:
-        time_ns: Bridge time of the state, nanoseconds.
+        time_ns: Bridge time of the state, nanoseconds; of the newest image, if it needs images.
         pose: (7,) `world_from_sensor`.
         joints: (3, J) positions, velocities and efforts of the robot's joints.
         motion: Twist (6,) and acceleration (6,) of the sensor; None if it needs none.
         bodies: Poses (7,) `world_from_body` by prim path; None if it needs none.
         contacts: Contacts of the body that carries it; None if it needs none.
-        images: Newest images by kind, None before the first one.
+        images: Newest images by kind, None before the first one: then nothing is measured.
         poses: The state that rays are cast in; None if it needs none.
     """
 
@@ -110,7 +110,8 @@ class SensorContext:
     Positions are in metres, quaternions x y z w. What the model did not declare in `needs` raises BridgeError.
 
     Attributes:
-        time_ns: Bridge time of the state, nanoseconds. It is the stamp of what is measured.
+        time_ns: Bridge time of the state, nanoseconds; of the newest image, if the model needs images. It is the stamp
+            of what is measured.
         pose: (7,) `world_from_sensor`, the pose of the publisher's prim.
         joint_position: (J,) of the robot's joints, rad or m, in the order of `SensorSetup.joints`.
         joint_velocity: (J,) rad/s or m/s, NaN if the backend measures none.
@@ -168,17 +169,17 @@ class SensorContext:
             raise self._missing("bodies")
         return self._inputs.bodies[path]
 
-    def image(self, kind: SensorNeed) -> NDArray[Any] | None:
-        """Return the newest image of the camera, None before the first one (need: the kind).
+    def image(self, kind: SensorNeed) -> NDArray[Any]:
+        """Return the newest image of the camera (need: the kind). Before the first one, nothing is measured.
 
         Args:
             kind: `color`: (H, W, 3) uint8; `depth`: (H, W) float32, m along the optical axis, inf for nothing;
                 `segmentation`: (H, W) int32, index in `SensorSetup.surfaces`, -1 for nothing.
         """
-        if kind not in self._inputs.images:
+        sample = self._inputs.images.get(kind)
+        if sample is None:
             raise self._missing(kind)
-        sample = self._inputs.images[kind]
-        return None if sample is None else sample.arrays["data"]
+        return sample.arrays["data"]
 
     def cast_rays(
         self,

@@ -126,8 +126,8 @@ class SensorRunner:
         try:
             method()
         except Exception as error:  # noqa: BLE001 - the runtime's edge: what a plug-in raises ends nothing else
-            kind = f"sensor.{name}:{type(measuring).__name__}"
-            self._report(kind, f"a {type(measuring).__name__} failed to {name}: {describe(error)}")
+            kind = type(measuring).__name__
+            self._report(f"sensor.failed:{kind}", f"a {kind} failed to {name}: {describe(error)}")
 
     # --- Making ------------------------------------------------------------------------------------------------
 
@@ -203,6 +203,8 @@ class SensorRunner:
         noisy = self._can.noise
 
         def measure(inputs: SensorInputs) -> SensorSample | None:
+            if None in inputs.images.values():
+                return None
             context = SensorContext(setup, inputs, caster=caster, noise=noise, noisy=noisy)
             arrays = measuring.measure(context)
             return None if arrays is None else _sample(sensor.path, inputs.time_ns, arrays)
@@ -255,14 +257,18 @@ class SensorRunner:
         bodies = None
         if "bodies" in needs:
             bodies = dict(zip(self._plan.layout.bodies, snapshot.body_pose.copy(), strict=True))
+        images: dict[str, SensorSample | None] = {
+            kind: self._image(topic.path, kind) for kind in IMAGES if kind in needs
+        }
+        stamps = [sample.stamp_ns for sample in images.values() if sample is not None]
         return SensorInputs(
-            time_ns=snapshot.time_ns,
+            time_ns=max(stamps, default=snapshot.time_ns),
             pose=compose(snapshot.pose(topic.body), pose_array(topic.body_from_prim)),
             joints=joints,
             motion=self._motion(snapshot, topic) if "motion" in needs else None,
             bodies=bodies,
             contacts=self._contacts(setup.body) if "contacts" in needs else None,
-            images={kind: self._image(topic.path, kind) for kind in IMAGES if kind in needs},
+            images=images,
             poses=self._copy_poses(snapshot) if "rays" in needs else None,
         )
 

@@ -1,1 +1,1 @@
-"""Helpers for your own tests: reserved ROS domains, and the graph of a bridge as text."""
+"""Helpers for your own tests: pytest fixtures and launch actions, ROS domains, the graph of a bridge as text."""

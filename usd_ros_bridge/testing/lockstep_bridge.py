@@ -101,8 +101,11 @@ class LockstepBridge:
         self._opened = opened
         self._runtime = opened.parts.runtime if isinstance(opened, Bridge) else opened.runtime
         self._plan = opened.plan
-        self._tick_ns = max(self._tick_ns, self._runtime.capabilities.step_ns)
-        opened.step(self._runtime.capabilities.step_ns)
+        step_ns = self._runtime.capabilities.step_ns
+        if step_ns:
+            # A tick between two grid points of the backend would be none.
+            self._tick_ns = max(1, self._tick_ns // step_ns) * step_ns
+        opened.step(step_ns)
         return self
 
     def close(self) -> None:

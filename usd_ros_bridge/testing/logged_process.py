@@ -26,6 +26,7 @@ class LoggedProcess:
 
     Attributes:
         title: The command, for messages.
+        process: The process.
         exit_status: Status that `end` and the end of the test expect; None: any.
     """
 
@@ -55,7 +56,7 @@ class LoggedProcess:
         self._changed = threading.Condition()
         environment = {**os.environ, **(env or {})}
         environment.pop(_NOT_INHERITED, None)
-        self._process = subprocess.Popen(  # noqa: S603 - the test says what to start
+        self.process = subprocess.Popen(  # noqa: S603 - the test says what to start
             list(command),
             cwd=cwd,
             env=environment,
@@ -71,12 +72,12 @@ class LoggedProcess:
     @property
     def pid(self) -> int:
         """Return the process's id."""
-        return self._process.pid
+        return self.process.pid
 
     @property
     def is_running(self) -> bool:
         """Return whether it has not ended yet."""
-        return self._process.poll() is None
+        return self.process.poll() is None
 
     @property
     def log(self) -> str:
@@ -116,7 +117,7 @@ class LoggedProcess:
         """
         __tracebackhide__ = True
         try:
-            status = self._process.wait(timeout)
+            status = self.process.wait(timeout)
         except subprocess.TimeoutExpired:
             pytest.fail(f"{self.title} did not end within {timeout:g} s{self._last_line()}")
         self._reader.join(timeout)
@@ -135,9 +136,9 @@ class LoggedProcess:
         __tracebackhide__ = True
         by_itself = not self.is_running
         if not by_itself:
-            self._process.send_signal(number)
+            self.process.send_signal(number)
         try:
-            status = self._process.wait(timeout)
+            status = self.process.wait(timeout)
         except subprocess.TimeoutExpired:
             self.kill()
             pytest.fail(
@@ -154,8 +155,8 @@ class LoggedProcess:
         """Kill it and wait for its end. Its exit status is not checked after that. Idempotent."""
         self.exit_status = None
         if self.is_running:
-            self._process.kill()
-            self._process.wait()
+            self.process.kill()
+            self.process.wait()
         self._reader.join(END_S)
 
     def take_log(self) -> str:
@@ -169,12 +170,12 @@ class LoggedProcess:
         return f": {lines[-1]}" if lines else ""
 
     def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
             with self._changed:
                 self._text += line
                 self._changed.notify_all()
-        self._process.stdout.close()
+        self.process.stdout.close()
         with self._changed:
             self._ended = True
             self._changed.notify_all()

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
+
+from usd_ros_bridge.errors import BridgeError, error_text
 
 PREFIX = Path(sys.prefix)
 TYPE_SUPPORTS = ("rosidl_typesupport_fastrtps_c", "rosidl_typesupport_introspection_c")
@@ -98,24 +101,50 @@ def main() -> int:
     parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="folder with a package.xml")
     parser.add_argument("--wheel-dir", type=Path, required=True, help="where the wheel goes")
     options = parser.parse_args()
-    for folder in options.folders:
-        manifest = folder / "package.xml"
-        if not manifest.is_file():
-            print(f"{folder} has no package.xml", file=sys.stderr)
-            return 1
     try:
+        check_folders(options.folders)
         wheel = build_wheel(options.folders, describe_wheel(options.folders), options.wheel_dir)
-    except subprocess.CalledProcessError as error:
-        print(failure_of(error), file=sys.stderr)
+    except (subprocess.CalledProcessError, BridgeError, ImportError, OSError) as error:
+        print(f"{', '.join(map(str, options.folders))}: {_one_line(error)}", file=sys.stderr)
         return 1
     print(wheel)
     return 0
 
 
+def check_folders(folders: Sequence[Path]) -> None:
+    """Check what the generators would not find, or say in many lines.
+
+    Raises:
+        BridgeError: A folder is no message package, or a compiler is missing.
+    """
+    for folder in folders:
+        if not (folder / "package.xml").is_file():
+            raise BridgeError(f"there is no {folder / 'package.xml'}")
+        if not any(path for kind in KINDS for path in folder.glob(f"{kind}/*.{kind}")):
+            raise BridgeError(f"{folder} has no definitions, such as msg/Heat.msg")
+    for compiler in ("gcc", "g++"):
+        if shutil.which(compiler) is None:
+            raise BridgeError(f"{compiler} is not installed")
+
+
+def _one_line(error: Exception) -> str:
+    """Return the line that says what is wrong: generators and compilers say it last, or behind `error:`."""
+    if not isinstance(error, subprocess.CalledProcessError):
+        return error_text(error)
+    lines = [line.strip() for line in f"{error.stdout}\n{error.stderr}".splitlines() if line.strip()]
+    faults = [line for line in lines if "error:" in line]
+    unknown = re.fullmatch(r"KeyError: '(\w+)'", lines[-1]) if lines else None
+    if unknown:
+        return (
+            f"package.xml has no <depend>{unknown[1]}</depend> for a field, or {unknown[1]} is not installed"
+        )
+    return (faults or lines or [f"{error.cmd[0]} failed"])[0 if faults else -1]
+
+
 def describe_wheel(folders: Sequence[Path]) -> WheelInfo:
     """Return the metadata of a wheel of message packages: name, version and licence of the first one."""
-    first = ElementTree.parse(folders[0] / "package.xml")
-    names = [_text(ElementTree.parse(folder / "package.xml"), "name") for folder in folders]
+    manifests = [_read_manifest(folder) for folder in folders]
+    first, names = manifests[0], [_text(each, "name") for each in manifests]
     return WheelInfo(
         name=names[0],
         version=_text(first, "version"),
@@ -162,7 +191,7 @@ def failure_of(error: subprocess.CalledProcessError) -> str:
 
 def read_package(folder: Path, build_dir: Path, overlay: Path | None = None) -> Package:
     """Read a package, with the definitions of an overlay in front where they exist."""
-    tree = ElementTree.parse(folder / "package.xml")
+    tree = _read_manifest(folder)
     name = _text(tree, "name")
     build = build_dir / name
     found: dict[tuple[str, str], Path] = {}
@@ -181,11 +210,18 @@ def read_package(folder: Path, build_dir: Path, overlay: Path | None = None) -> 
     return Package(name, folder / "package.xml", closure(depends), tuple(definitions), build)
 
 
+def _read_manifest(folder: Path) -> ElementTree.ElementTree[Any]:
+    try:
+        return ElementTree.parse(folder / "package.xml")
+    except ElementTree.ParseError as error:
+        raise BridgeError(f"{folder / 'package.xml'} is no XML: {error}") from error
+
+
 def _text(tree: ElementTree.ElementTree[Any], tag: str) -> str:
     """Return the text of an element that a package.xml has."""
     element = tree.find(tag)
     if element is None or not element.text:
-        raise ValueError(f"package.xml has no <{tag}>")
+        raise BridgeError(f"package.xml has no <{tag}>")
     return element.text.strip()
 
 

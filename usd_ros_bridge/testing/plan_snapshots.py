@@ -22,7 +22,7 @@ def snapshot_text(plan: BridgePlan) -> str:
     """Return a plan as `inspect --json` prints it, alike on every machine: no absolute paths, rounded numbers."""
     asset = plan.asset
     values = {**plan_to_json(plan), "asset": os.path.basename(asset)}  # noqa: PTH119 - it may be no path
-    text = json.dumps(_rounded(values), indent=1, allow_nan=False, ensure_ascii=False)
+    text = json.dumps(rounded(values), indent=1, allow_nan=False, ensure_ascii=False)
     folder = os.path.dirname(os.path.abspath(asset))  # noqa: PTH100, PTH120 - it may be no path
     return text.replace(f"{folder}/", "") + "\n"
 
@@ -59,11 +59,12 @@ def check_snapshot(plan: BridgePlan, file: Path, *, update: bool) -> None:
     )
 
 
-def _rounded(value: object) -> object:
+def rounded(value: object) -> object:
+    """Return JSON data with its numbers rounded: below what float32, and other processors, make of them."""
     if isinstance(value, float):
         return round(value, DIGITS) + 0.0
     if isinstance(value, list | tuple):
-        return [_rounded(item) for item in value]
+        return [rounded(item) for item in value]
     if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
+        return {key: rounded(item) for key, item in value.items()}
     return value

@@ -10,12 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-import rclpy
 from rclpy.action import get_action_names_and_types
-from rclpy.context import Context
-from rclpy.executors import SingleThreadedExecutor
-from rclpy.node import Node
-from rclpy.signals import SignalHandlerOptions
 from std_msgs.msg import String
 
 from usd_ros_bridge.errors import BridgeError, alternatives
@@ -23,6 +18,7 @@ from usd_ros_bridge.export.plan_json import SUMMARY_VERSION
 from usd_ros_bridge.model.plan import QosPlan
 from usd_ros_bridge.ros.endpoints import qos_profiles
 from usd_ros_bridge.ros.interface_types import AmentCatalog, import_interface
+from usd_ros_bridge.testing.ros_observer import RosObserver
 
 _DEFAULT_QOS = QosPlan()
 _LATCHED = QosPlan(durability="transient_local", depth=1)
@@ -125,14 +121,14 @@ class ReadinessObserver:
         self._deadline = 0.0
         self._stopped = threading.Event()
         self._resources = ExitStack()
-        self._nodes: dict[int | None, tuple[Node, SingleThreadedExecutor]] = {}
+        self._observers: dict[int | None, RosObserver] = {}
 
     def __enter__(self) -> ReadinessObserver:
         self._deadline = time.monotonic() + self._timeout
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._nodes.clear()
+        self._observers.clear()
         self._resources.close()
 
     def stop(self) -> None:
@@ -154,7 +150,7 @@ class ReadinessObserver:
             NotReadyError: There is none in time.
         """
         topic = f"/{node_name.strip('/')}/plan"
-        node, _ = self._node(None)
+        node = self._observer(None).node
         texts: list[str] = []
         subscription = node.create_subscription(
             String, topic, lambda message: texts.append(message.data), qos_profiles.profile(_LATCHED)
@@ -185,7 +181,7 @@ class ReadinessObserver:
         silent = dict.fromkeys(rows)
         with ExitStack() as stack:
             for row in rows:
-                node, _ = self._node(row.domain_id)
+                node = self._observer(row.domain_id).node
                 # The plan's QoS is what the publisher offers: it meets best-effort sensors, and latched ones.
                 subscription = node.create_subscription(
                     import_interface(row.type, AmentCatalog()),
@@ -206,11 +202,11 @@ class ReadinessObserver:
                 raise NotReadyError(
                     f"not ready within {self._timeout:g} s: {', '.join(missing[:_SHOWN])}{more}"
                 )
-            for _, executor in tuple(self._nodes.values()):
-                executor.spin_once(timeout_sec=_SPIN_S)
+            for observer in tuple(self._observers.values()):
+                observer.spin_once(_SPIN_S)
 
     def _exists(self, row: ServedInterface) -> bool:
-        node, _ = self._node(row.domain_id)
+        node = self._observer(row.domain_id).node
         if row.kind == "topic":
             find = (
                 node.get_publishers_info_by_topic
@@ -223,23 +219,14 @@ class ReadinessObserver:
         )
         return row.type in _types(named, row.name)
 
-    def _node(self, domain_id: int | None) -> tuple[Node, SingleThreadedExecutor]:
-        """Return the node of a domain, and what runs its callbacks."""
+    def _observer(self, domain_id: int | None) -> RosObserver:
+        """Return what observes a domain."""
         wanted = self._domain_id if domain_id is None else domain_id
-        if wanted not in self._nodes:
-            context = Context()
-            # Signals, and rclpy's default context, stay those of the process.
-            rclpy.init(context=context, domain_id=wanted, signal_handler_options=SignalHandlerOptions.NO)
-            self._resources.callback(context.try_shutdown)
-            node = Node(
-                "wait_for_bridge", context=context, enable_rosout=False, start_parameter_services=False
-            )
-            self._resources.callback(node.destroy_node)
-            executor = SingleThreadedExecutor(context=context)
-            executor.add_node(node)
-            self._resources.callback(executor.shutdown)
-            self._nodes[wanted] = node, executor
-        return self._nodes[wanted]
+        if wanted not in self._observers:
+            observer = RosObserver(domain_id=wanted, name="wait_for_bridge", spinning=False)
+            self._resources.callback(observer.close)
+            self._observers[wanted] = observer
+        return self._observers[wanted]
 
 
 def _types(named: Iterable[tuple[str, list[str]]], wanted: str) -> Iterator[str]:

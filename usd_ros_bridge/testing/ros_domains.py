@@ -129,6 +129,8 @@ def remove_abandoned(before: Iterable[Path], *, domain_id: int | None = None) ->
         ports = range(*(_FIRST_PORT - 10 + _PORTS_PER_DOMAIN * each for each in (domain_id, domain_id + 1)))
         if not any((port := _PORT_FILE.search(path.name)) and int(port[1]) in ports for path in left):
             return
+        # A process that was killed at its start leaves files that look as if another one were creating them.
+        time.sleep(_YOUNGEST_ABANDONED_S)
     if not left:
         return
     for path in left - _in_use(left):

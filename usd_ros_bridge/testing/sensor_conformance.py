@@ -17,9 +17,8 @@ from pxr import Gf, Sdf, Usd, UsdGeom
 from rclpy.serialization import deserialize_message, serialize_message
 
 from usd_ros_bridge.api import load_plan
-from usd_ros_bridge.backends.backend_options import BACKENDS
 from usd_ros_bridge.backends.base import EntityBackend
-from usd_ros_bridge.backends.registry import load_backend
+from usd_ros_bridge.backends.registry import backend_options_of, load_backend
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.model.sensor_schemas import SENSOR_MODELS, SensorPlan
 from usd_ros_bridge.options import BridgeOptions
@@ -86,13 +85,12 @@ class SensorBench:
         self.reports: dict[str, str] = {}
         self.time_ns = 0
         self._messages = CollectedMessages()
-        known = BACKENDS.get(backend)
-        lockstep = {"lockstep": "true"} if known is not None and "lockstep" in known.options else {}
+        lockstep = {"lockstep": "true"} if "lockstep" in backend_options_of(backend) else {}
         self.runtime = Runtime(
             plan,
             load_backend(backend),
             options=BridgeOptions(seed=seed, backend_options={**lockstep, **options}),
-            reporter=OnceReporter(self.reports.setdefault),
+            reporter=OnceReporter(self._note),
         )
         resources.callback(self.runtime.close)
         self.runtime.open()
@@ -121,6 +119,9 @@ class SensorBench:
         """Return the messages of the publisher at a prim so far."""
         message_class = self._messages.classes[self._topic(path).name]
         return [deserialize_message(data, message_class) for data in self.data(path)]
+
+    def _note(self, kind: str, message: str) -> None:
+        self.reports.setdefault(kind, message)
 
     def _topic(self, path: str) -> TopicPlan:
         return next(topic for topic in self.plan.topics if topic.path == path)
@@ -290,9 +291,7 @@ class SensorConformance:
         return load_plan(self.asset, physics=True)
 
     def _open(self, plan: BridgePlan, *, noise: bool = True, seed: int = 0) -> Any:
-        known = BACKENDS.get(self.backend)
-        switchable = known is not None and "noise" in known.options
-        options = {"noise": "false"} if switchable and not noise else {}
+        options = {} if noise or "noise" not in backend_options_of(self.backend) else {"noise": "false"}
         return open_sensors(plan, backend=self.backend, options=options, seed=seed)
 
     def _sensor(self, plan: BridgePlan) -> SensorPlan:

@@ -1,13 +1,12 @@
 """Every small asset in test/assets, read and planned, against its golden plan in test/golden.
 
-`UPDATE_GOLDEN=1 .venv/bin/python -m pytest test/unit/assets` rewrites the golden files; read the difference before
+`.venv/bin/python -m pytest test/unit/assets --update` rewrites the golden files; read the difference before
 committing it.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.export.plan_json import plan_to_json
 from usd_ros_bridge.options import ReadOptions
+from usd_ros_bridge.testing.plan_snapshots import rounded
 
 TEST = Path(__file__).parents[2]
 ASSETS = TEST / "assets"
@@ -23,17 +23,6 @@ GOLDEN = TEST / "golden"
 CUT_QUOTE = re.compile(r"(not composed: '[^']*': 'Could not open asset )[^']*'")
 """End of a long quote with a path: where it is cut depends on how long the path of the clone is."""
 NAMES = sorted(path.stem for path in ASSETS.glob("*.usda") if path.stem != "secret")
-
-
-def rounded(value: object) -> object:
-    """Returns JSON data with numbers rounded below float32's noise, so that goldens do not depend on the CPU."""
-    if isinstance(value, float):
-        return round(value, 6) + 0.0
-    if isinstance(value, list):
-        return [rounded(item) for item in value]
-    if isinstance(value, dict):
-        return {key: rounded(item) for key, item in value.items()}
-    return value
 
 
 def plan_of(name: str) -> dict[str, object]:
@@ -51,10 +40,10 @@ def comparable(text: str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_plan_matches_golden(name: str) -> None:
+def test_plan_matches_golden(name: str, request: pytest.FixtureRequest) -> None:
     plan = plan_of(name)
     path = GOLDEN / f"{name}.json"
-    if os.environ.get("UPDATE_GOLDEN"):
+    if request.config.getoption("--update", default=False):
         path.write_text(json.dumps(plan, indent=1) + "\n")
     assert plan == comparable(path.read_text())
 

@@ -1,13 +1,12 @@
 """The physics of small assets against their golden scenes in test/golden/physics.
 
-`UPDATE_GOLDEN=1 .venv/bin/python -m pytest test/unit/assets` rewrites the golden files; read the difference before
+`.venv/bin/python -m pytest test/unit/assets --update` rewrites the golden files; read the difference before
 committing it.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -51,10 +50,10 @@ def scene_of(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", [*NAMES, *EXAMPLES])
-def test_scene_matches_golden(name: str) -> None:
+def test_scene_matches_golden(name: str, request: pytest.FixtureRequest) -> None:
     scene = scene_of(name)
     path = GOLDEN / f"{name}.json"
-    if os.environ.get("UPDATE_GOLDEN"):
+    if request.config.getoption("--update", default=False):
         path.write_text(json.dumps(scene, indent=1) + "\n")
     assert scene == json.loads(path.read_text())
 

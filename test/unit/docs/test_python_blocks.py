@@ -30,6 +30,11 @@ def needs_ros(block: Block) -> bool:
     return "Bridge(" in block.text
 
 
+def needs_launch(block: Block) -> bool:
+    """Return whether test/launch runs the block: launch comes with a full ROS 2 installation only."""
+    return "usd_ros_bridge.testing.launch" in block.text
+
+
 def test_known_languages_only() -> None:
     """A block in a language that no test knows would be one that nothing checks."""
     assert {block.language for page in PAGES for block in blocks(page)} <= {
@@ -41,7 +46,9 @@ def test_known_languages_only() -> None:
     }
 
 
-@pytest.mark.parametrize("block", [b for b in python_blocks() if not needs_ros(b)], ids=str)
+@pytest.mark.parametrize(
+    "block", [b for b in python_blocks() if not (needs_ros(b) or needs_launch(b))], ids=str
+)
 def test_block_runs(block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     exec(compile(block.text, str(block), "exec", dont_inherit=True), {"__name__": "documented"})
@@ -121,6 +128,13 @@ def test_documented_distribution_registers_the_backend(tmp_path: Path) -> None:
     )
     found = run([sys.executable, "-c", script], python_path=target)
     assert found.split() == ["True", "sway_backend"]
+    # The documented test of its author passes.
+    (test,) = [block for block in blocks(DOCS / "backends.md") if "class TestSway" in block.text]
+    (tmp_path / "test_sway.py").write_text(test.text)
+    arguments = ["-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path / "test_sway.py")]
+    passed = run([sys.executable, "-m", "pytest", *arguments], python_path=target)
+    assert " passed" in passed
+    assert "failed" not in passed
 
 
 def run(command: list[str], *, python_path: Path | None = None) -> str:

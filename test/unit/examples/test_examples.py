@@ -27,7 +27,11 @@ GRIPPERS = ("none", "parallel", "suction")
 CASES = [(name, None) for name in ASSETS] + [
     (name, choice) for name in ("arm", "fleet") for choice in GRIPPERS
 ]
-LAYERS = sorted(EXAMPLES.rglob("*.usda"))
+PROJECTS = [EXAMPLES / name for name in ("plugins", "testing")]
+"""Projects of users: their assets are small, in one layer each."""
+LAYERS = sorted(
+    path for path in EXAMPLES.rglob("*.usda") if not any(path.is_relative_to(each) for each in PROJECTS)
+)
 WRIST = "/arm/base_link/link_1/link_2/link_3/link_4/link_5/link_6"
 
 

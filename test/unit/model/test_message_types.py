@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import usd_ros_bridge
+from foreign_plugins import install_plugin
 from usd_ros_bridge.model.message_types import MESSAGE_TYPES, MessageType, message_type
 
 PACKAGE = Path(usd_ros_bridge.__file__).parent
@@ -56,3 +57,29 @@ def test_the_search_finds_type_names(source: str) -> None:
 def test_a_type_without_a_row_means_nothing() -> None:
     assert message_type("my_msgs/msg/Thing") == MessageType()
     assert all(meaning != MessageType() for meaning in MESSAGE_TYPES.values()), "a row that says nothing"
+
+
+def test_a_plugin_says_what_a_type_means(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    text = """
+        from usd_ros_bridge import CodecPlugin, MessageType
+
+        HEAT = CodecPlugin(meaning=MessageType(of_body=True))
+        KEPT = CodecPlugin()
+    """
+    points = {
+        "my_msgs.msg.Heat": "plugin_of_meanings:HEAT",
+        "visualization_msgs.msg.Marker": "plugin_of_meanings:KEPT",
+        "nav_msgs.msg.Path": "plugin_of_meanings:HEAT",
+        "sensor_msgs.msg.Imu": "plugin_of_meanings:HEAT",
+        "my_msgs.Cold": "plugin_of_meanings:HEAT",
+    }
+    install_plugin(
+        tmp_path, "meanings", entry_points={"codecs": points}, modules={"plugin_of_meanings": text}
+    )
+    assert message_type("my_msgs/msg/Heat") == message_type("nav_msgs/msg/Path") == MessageType(of_body=True)
+    assert message_type("visualization_msgs/msg/Marker").display == "Marker"
+    assert message_type("sensor_msgs/msg/Imu").sensor == "imu"
+    assert "the entry point is named after no type, such as my_msgs.msg.Heat" in MESSAGE_TYPES.fault(
+        "my_msgs/Cold"
+    )

@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 from pxr import Plug, Usd
 
-from foreign_plugins import install_plugin
+from builders.groups import NotingPort
+from foreign_plugins import SCALED_ARM, install_plugin
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.backends.kinematic import KinematicBackend
 from usd_ros_bridge.model.controller_schemas import CONTROLLERS
+from usd_ros_bridge.model.goals import GripperGoal, GripperState
+from usd_ros_bridge.model.message_types import GRIPPER_COMMAND
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan
 from usd_ros_bridge.model.state import ArraySample
 from usd_ros_bridge.reporting import OnceReporter
@@ -27,7 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from usd_ros_bridge.controllers.controller_group import PassiveGroup
-from usd_ros_bridge.model.controller_schemas import ControllerSchema, Port
+from usd_ros_bridge.model.controller_schemas import ControllerSchema, ControllerPort
 from usd_ros_bridge.model.records import ControllerRecord, attribute
 from usd_ros_bridge.ranges import NumberRange
 
@@ -66,67 +69,11 @@ class ScaledPositions(PassiveGroup):
 ROW = ControllerSchema(
     record=ScaledPositionRecord,
     group="MODULE_NAME:ScaledPositions",
-    ports=(Port(field="subscriber", kind="topic", role="subscription",
+    ports=(ControllerPort(field="subscriber", kind="topic", role="subscription",
                 types=frozenset({"std_msgs/msg/Float64MultiArray"})),),
     joints=("joints",),
     ranges={"scale": NumberRange(low=0.5, high=4.0)},
 )
-"""
-
-ASSET = """#usda 1.0
-(
-    defaultPrim = "robot"
-    metersPerUnit = 1
-    upAxis = "Z"
-)
-
-def Xform "robot" (
-    prepend apiSchemas = ["RosContextAPI"]
-)
-{
-    string ros:context:namespace = "robot"
-
-    def Xform "base" (
-        prepend apiSchemas = ["PhysicsRigidBodyAPI"]
-    )
-    {
-    }
-
-    def Xform "arm" (
-        prepend apiSchemas = ["PhysicsRigidBodyAPI"]
-    )
-    {
-    }
-
-    def Scope "command" (
-        prepend apiSchemas = ["RosTopicAPI"]
-    )
-    {
-        token ros:topic:role = "subscription"
-        string ros:topic:name = "command"
-        string ros:topic:type = "std_msgs/msg/Float64MultiArray"
-    }
-
-    def PhysicsFixedJoint "fixed"
-    {
-        rel physics:body1 = </robot/base>
-    }
-
-    def PhysicsRevoluteJoint "pan"
-    {
-        rel physics:body0 = </robot/base>
-        rel physics:body1 = </robot/arm>
-    }
-
-    def Scope "scaled" (
-        prepend apiSchemas = ["SCHEMA"]
-    )
-    {
-        rel scaled:joints = </robot/pan>
-        rel scaled:subscriber = </robot/command>
-        double scaled:scale = 3
-    }
-}
 """
 
 
@@ -139,7 +86,7 @@ class Site:
         self.schema = f"ScaledPosition{number}API"
         self.folder = folder
         self.asset = folder / "robot.usda"
-        self.asset.write_text(ASSET.replace("SCHEMA", self.schema))
+        self.asset.write_text(SCALED_ARM.replace("SCHEMA", self.schema))
 
     def install(self, text: str = MODULE, **entries: str) -> None:
         points = entries or {self.schema: f"{self.module}:ROW"}
@@ -349,3 +296,115 @@ def test_its_schema_is_registered_with_openusd(site: Site) -> None:
     assert Plug.Registry().GetPluginWithName(site.module).isResource
     assert site.module not in sys.modules
     assert Usd.Stage.Open(str(site.asset)).GetPrimAtPath("/robot/scaled").GetAppliedSchemas() == []
+
+
+GOALS = '''
+from dataclasses import dataclass
+
+import numpy as np
+
+from usd_ros_bridge import (
+    ControllerPort, ControllerRecord, ControllerSchema, GripperState, PassiveGroup, attribute
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JumpRecord(ControllerRecord):
+    server: tuple[str, ...] | None = attribute("scaled:subscriber", "rel")
+    joints: tuple[str, ...] | None = attribute("scaled:joints", "rel")
+
+
+class Jumps(PassiveGroup):
+    """Joints jump to where a goal wants them; the goal ends when they are there."""
+
+    def __init__(self, context, plans):
+        super().__init__(context, plans)
+        self.goals = {}
+
+    @property
+    def busy(self):
+        return bool(self.goals)
+
+    def check(self, row, goal, *, time_ns):
+        return "" if goal.position.size == 1 else "one position is needed"
+
+    def start(self, row, goal, port, *, time_ns, state):
+        self.goals[row] = (goal, port)
+
+    def cancel(self, row, port):
+        self.end(row, "canceled", np.zeros(1))
+
+    def command(self, time_ns, state, commands):
+        for row, (goal, port) in self.goals.items():
+            commands.joint_position[list(self.plans[row].dofs)] = goal.position
+
+    def observe(self, state):
+        for row, (goal, port) in tuple(self.goals.items()):
+            position = state.joint_position[list(self.plans[row].dofs)]
+            if np.allclose(position, goal.position):
+                self.end(row, "succeeded", position)
+
+    def end(self, row, outcome, position):
+        _, port = self.goals.pop(row)
+        port.finish(outcome, GripperState(
+            names=self.plans[row].joints, position=position, velocity=position * 0.0, effort=position * 0.0,
+            stalled=False, reached_goal=outcome == "succeeded",
+        ))
+
+
+ROW = ControllerSchema(
+    record=JumpRecord,
+    group="MODULE_NAME:Jumps",
+    ports=(ControllerPort(field="server", kind="action", role="server",
+                          types=frozenset({"control_msgs/action/GripperCommand"})),),
+    joints=("joints",),
+    commands="position",
+)
+'''
+
+
+def test_a_controller_follows_goals(site: Site) -> None:
+    site.install(GOALS)
+    site.replace('"RosTopicAPI"', '"RosActionAPI"')
+    site.replace('token ros:topic:role = "subscription"', 'token ros:action:role = "server"')
+    site.replace("ros:topic:name", "ros:action:name")
+    site.replace(
+        'ros:topic:type = "std_msgs/msg/Float64MultiArray"', f'ros:action:type = "{GRIPPER_COMMAND}"'
+    )
+    assert site.controller().enabled
+    runtime = Runtime(site.plan(), KinematicBackend()).open()
+    try:
+        queue, port = runtime.goal_queue("/robot/command"), NotingPort()
+        assert queue is not None
+        runtime.tick(1_000_000_000)
+        none = np.zeros(0)
+        assert (
+            queue.check(GripperGoal(names=(), position=none, velocity=none, effort=none))
+            == "one position is needed"
+        )
+        goal = GripperGoal(names=(), position=np.array([0.5]), velocity=none, effort=none)
+        assert queue.check(goal) == ""
+        queue.start(goal, port)
+        runtime.tick(1_010_000_000)
+        runtime.tick(1_020_000_000)
+        ((outcome, result),) = port.ends
+        assert outcome == "succeeded"
+        assert isinstance(result, GripperState)
+        assert result.position.tolist() == [0.5]
+    finally:
+        runtime.close()
+
+
+def test_a_type_of_a_codec_plug_in_may_have_a_controller(site: Site) -> None:
+    """Which is not imported for that."""
+    name = "example_msgs.msg.Wanted"
+    install_plugin(
+        site.folder,
+        "codec",
+        entry_points={"codecs": {name: "plugin_of_a_codec:CODEC"}},
+        modules={"plugin_of_a_codec": ""},
+    )
+    site.install(**{name: f"{site.module}:ROW"})
+    assert CONTROLLERS.is_foreign("example_msgs/msg/Wanted")
+    assert CONTROLLERS.fault("example_msgs/msg/Wanted") == ""
+    assert "plugin_of_a_codec" not in sys.modules

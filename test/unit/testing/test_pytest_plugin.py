@@ -175,6 +175,17 @@ def test_a_rover_in_lockstep(suite: Suite) -> None:
             wait_for(lambda: rover.time >= end, timeout=1.5)
             assert 'name="rover"' in wait_for_message("rover/robot_description").data
 
+        def test_an_engine_with_steps_of_its_own(bridge, wait_for_message):
+            pytest.importorskip("mujoco")
+            rover = bridge(ROVER.replace("rover.usda", "world.usda"), backend="mujoco")
+            assert 0.0 < rover.time < 0.01
+            rover.run_for(1.0)
+            assert rover.time == pytest.approx(1.0, abs=1e-9)
+            assert len(wait_for_message("/rover/scan", "sensor_msgs/msg/LaserScan").ranges) == 360
+            assert 1.0 < rover.time <= 1.1, "the lidar has 10 Hz"
+            assert rover.messages("/rover/scan")[0].header.stamp.nanosec > 0
+            assert not [message for kind, message in rover.warnings if kind.startswith("schedule.rate")]
+
         def test_nothing_of_another_test_is_left(bridge):
             assert bridge(ROVER, backend="kinematic").last("/rover/odom").pose.pose.position.x == 0.0
 

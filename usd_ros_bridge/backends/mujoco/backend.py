@@ -27,7 +27,7 @@ from usd_ros_bridge.backends.mujoco.geoms import add_colliders, add_visuals
 from usd_ros_bridge.backends.mujoco.instruments import add_sensor_sites
 from usd_ros_bridge.backends.mujoco.loops import add_loops
 from usd_ros_bridge.backends.mujoco.mujoco_options import MujocoOptions, set_solver_options
-from usd_ros_bridge.backends.mujoco.ray_caster import WorldRayCaster, body_contacts
+from usd_ros_bridge.backends.mujoco.ray_caster import WorldRayCaster, body_contacts, seen_surfaces
 from usd_ros_bridge.backends.mujoco.sensors import PoseSnapshot, SensorReader, SensorWorker, make_sensors
 from usd_ros_bridge.backends.mujoco.simulation import DivergenceMonitor, Simulation, transfer_state
 from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder
@@ -43,6 +43,9 @@ from usd_ros_bridge.spatial.transforms import FloatArray
 
 _LOG_FILE: Final = "MUJOCO_LOG.TXT"
 """MuJoCo's default log file, in the working directory."""
+
+SEGMENTATION: Final = "#segmentation"
+"""End of the paths of images that tell surfaces apart."""
 
 LONGEST_CHAIN = 1000
 """Most bodies in a chain: MuJoCo 3.3 to 4.0 compile 1,000 in 2.3 s, and 2,000 in over a minute."""
@@ -151,6 +154,19 @@ class MujocoBackend(InputlessBackend):
     def copy_poses(self) -> PoseSnapshot:
         """Return a copy of the state that poses follow from."""
         return PoseSnapshot.of(self.simulation.data, self.simulation.time_ns)
+
+    def image(self, path: str) -> SensorSample | None:
+        """Return the newest image; segmentation tells the surfaces of `image_surfaces` apart."""
+        sample = self.sense(path)
+        if sample is None or not path.endswith(SEGMENTATION):
+            return sample
+        surfaces = seen_surfaces(self.simulation.compiled)[sample.arrays["data"]]
+        return replace(sample, arrays={"data": surfaces})
+
+    def image_surfaces(self) -> tuple[str, ...]:
+        """Return the prim paths of the colliders, then of the visuals."""
+        scene = self.simulation.compiled.scene
+        return (*(each.path for each in scene.colliders), *(each.path for each in scene.visuals))
 
     def contacts(self, body: str) -> BodyContacts:
         """Return the contacts of a body, with the forces of the current state."""

@@ -138,15 +138,18 @@ def make_cameras(
     worker.on_close(renderer.close)
     sensors: dict[str, SensorReader] = {}
     images: dict[int, list[AsyncSensor]] = {index: [] for index in used}
-    peers: dict[tuple[int, bool, float], list[AsyncSensor]] = {}
+    peers: dict[tuple[int, bool, bool, float], list[AsyncSensor]] = {}
     for sensor in camera_sensors:
         render = renderer.depth if sensor.depth else renderer.color
+        if sensor.segmentation:
+            render = renderer.segmentation
         job: Job = partial(render, cameras[sensor.camera].path)
         if sensor.compression:
             job = partial(_render_compressed, sensor, job)
         image = worker.add_sensor(sensor.path, sensor.rate, job)
         images[sensor.camera].append(image)
-        peers.setdefault((sensor.camera, sensor.depth, sensor.rate), []).append(image)
+        key = sensor.camera, sensor.depth, sensor.segmentation, sensor.rate
+        peers.setdefault(key, []).append(image)
         sensors[sensor.path] = image
     for group in peers.values():
         for image in group:
@@ -190,6 +193,10 @@ class CameraRenderer:
     def depth(self, path: str, data: Any) -> Arrays:
         """Render a 32FC1 image of the camera at `path`."""
         return self._render("depth", data, path)
+
+    def segmentation(self, path: str, data: Any) -> Arrays:
+        """Render the id of the geom that each pixel of the camera at `path` shows, (H, W) int32, -1 for none."""
+        return self._render("segmentation", data, path)
 
     def close(self) -> None:
         """Free the GL context. Idempotent."""

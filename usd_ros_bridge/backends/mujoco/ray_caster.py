@@ -119,6 +119,14 @@ def surface_of_geom(compiled: CompiledModel) -> NDArray[np.intp]:
     return surfaces
 
 
+def seen_surfaces(compiled: CompiledModel) -> NDArray[np.int32]:
+    """Return (ngeom + 1,) the collider of each geom, or the visual, counted after all colliders; -1 for none."""
+    surfaces = surface_of_geom(compiled)
+    for number, ids in enumerate(compiled.visual_geoms, len(compiled.scene.colliders)):
+        surfaces[np.asarray(ids)[np.asarray(ids) >= 0]] = number
+    return surfaces.astype(np.int32)
+
+
 def body_contacts(compiled: CompiledModel, body: int, data: Any) -> BodyContacts:
     """Return the contacts of a body of the scene; the constraint forces of `data` are current."""
     reader = ContactReader(compiled, body)

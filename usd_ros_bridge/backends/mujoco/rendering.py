@@ -75,6 +75,8 @@ class OpenGlRenderer:
         self._depth_flags[mujoco.mjtRndFlag.mjRND_IDCOLOR] = True
         self._option = _visible_geoms()
         self._views = {camera.path: _OpenGlView(model, camera) for camera in cameras}
+        # Smoothed edges would mix the numbers of two geoms.
+        self._rays = RayRenderer(model, cameras) if model.vis.quality.offsamples > 0 else None
 
     def color(self, data: Any, path: str) -> NDArray[np.uint8]:
         """Return (H, W, 3) uint8 red, green, blue of the camera at `path`; `data` holds current poses."""
@@ -97,6 +99,24 @@ class OpenGlRenderer:
         )
         depth[buffer <= 0.0] = np.inf
         return depth
+
+    def segmentation(self, data: Any, path: str) -> NDArray[np.int32]:
+        """Return (H, W) int32, the id of the geom that each pixel shows, -1 for none."""
+        if self._rays is not None:
+            return self._rays.segmentation(data, path)
+        view = self._draw(data, path, self._depth_flags)
+        pixels = np.empty((view.camera.height, view.camera.width, 3), dtype=np.uint8)
+        mujoco.mjr_readPixels(pixels, None, view.rect, self._drawing)
+        # The colour of a pixel is the number of what is drawn, plus one.
+        numbers = pixels[::-1].astype(np.int32) @ np.array((1, 1 << 8, 1 << 16), dtype=np.int32)
+        drawn = self._scene.geoms[: self._scene.ngeom]
+        geoms = np.full(max([0, *(each.segid + 1 for each in drawn)]) + 1, -1, dtype=np.int32)
+        for each in drawn:
+            if each.segid >= 0 and each.objtype == mujoco.mjtObj.mjOBJ_GEOM:
+                geoms[each.segid + 1] = each.objid
+        numbers[numbers >= len(geoms)] = 0
+        shown: NDArray[np.int32] = geoms[numbers]
+        return shown
 
     def close(self) -> None:
         """Free the context. Idempotent; from the thread that made it."""
@@ -211,6 +231,12 @@ class RayRenderer:
         view = self._views[path]
         depth, _, _ = self._cast(data, view, view.fine)
         return depth.astype(np.float32).reshape(view.fine.shape)
+
+    def segmentation(self, data: Any, path: str) -> NDArray[np.int32]:
+        """Return (H, W) int32, the id of the geom that each pixel shows, -1 for none."""
+        view = self._views[path]
+        depth, geoms, _ = self._cast(data, view, view.fine)
+        return np.where(np.isfinite(depth), geoms, -1).astype(np.int32).reshape(view.fine.shape)
 
     def close(self) -> None:
         """Do nothing: there is nothing to free."""

@@ -14,11 +14,12 @@ import numpy as np
 
 from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.diagnostics import DiagnosticCollector
-from usd_ros_bridge.model.message_types import COMPRESSED_IMAGE, POINT_CLOUD, message_type
+from usd_ros_bridge.model.message_types import COMPRESSED_IMAGE, IMAGE, POINT_CLOUD, message_type
 from usd_ros_bridge.model.physics import WORLD_BODY, Body, Joint
 from usd_ros_bridge.model.physics_records import PhysicsRecords
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
-from usd_ros_bridge.model.sensors import Sensor
+from usd_ros_bridge.model.sensor_schemas import IMAGES, SENSOR_MODELS
+from usd_ros_bridge.model.sensors import CameraSensor, Sensor, image_path
 from usd_ros_bridge.planning.names import Nearest
 from usd_ros_bridge.planning.physics.sensor_models import (
     COLOR_ENCODING,
@@ -112,7 +113,28 @@ class _Planner:
             sensor = self._sensor(topic, kind, self._values(topic, kind))
             if sensor is not None:
                 sensors.append(sensor)
-        return tuple(sensors)
+        return (*sensors, *self._plugin_images())
+
+    def _plugin_images(self) -> list[Sensor]:
+        """Return the images that sensor models of plug-ins need, which no publisher shows."""
+        topics = {topic.path: topic for topic in self._plan.topics}
+        images: list[Sensor] = []
+        for sensor in self._plan.sensors:
+            model, topic = SENSOR_MODELS.get(sensor.schema), topics[sensor.path]
+            kinds = [kind for kind in IMAGES if model is not None and kind in model.needs]
+            for kind in kinds if topic.camera >= 0 else ():
+                common = self._common(topic)
+                common["body_from_sensor"] = self._optical(topic, common)
+                common |= {"path": image_path(topic.path, kind), "type": IMAGE}
+                images.append(
+                    CameraSensor(
+                        **common,
+                        camera=topic.camera,
+                        depth=kind == "depth",
+                        segmentation=kind == "segmentation",
+                    )
+                )
+        return images
 
     def _values(self, topic: TopicPlan, group: str) -> SensorValues:
         record = self._physics.sensors.get(topic.path)

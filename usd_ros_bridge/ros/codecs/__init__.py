@@ -9,7 +9,7 @@ Other distributions add types with entry points (`CodecPlugin`); their codecs ar
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.model.message_types import CodecPlugin, is_own_type, plugin_fault, spell_type
@@ -25,10 +25,8 @@ from usd_ros_bridge.ros.codecs import (
 from usd_ros_bridge.ros.codecs.control_msgs import ActionCodec
 from usd_ros_bridge.ros.codecs.encoding import MessageCodec
 
-Codec = TypeVar("Codec", MessageCodec, ActionCodec)
 
-
-def _load(entry: PluginEntry, plugin: CodecPlugin, wanted: type[Codec]) -> Any:
+def _load(entry: PluginEntry, plugin: CodecPlugin, wanted: type[MessageCodec] | type[ActionCodec]) -> Any:
     """Import the codec of a plug-in; None if it has none."""
     if not plugin.codec:
         return None
@@ -36,6 +34,12 @@ def _load(entry: PluginEntry, plugin: CodecPlugin, wanted: type[Codec]) -> Any:
     if not isinstance(codec, wanted):
         raise BridgeError(f"{plugin.codec} is a {type(codec).__name__}, no {wanted.__name__}")
     return codec
+
+
+def _load_either(entry: PluginEntry, plugin: CodecPlugin) -> Any:
+    if "/action/" in entry.name:
+        return _load(entry, plugin, ActionCodec)
+    return _load(entry, plugin, MessageCodec)
 
 
 def _spell_message(entry_point: str) -> str:
@@ -82,9 +86,7 @@ ALL_CODECS: Final[Registry[MessageCodec | ActionCodec]] = Registry(
     check=plugin_fault,
     spell=spell_type,
     known=is_own_type,
-    convert=lambda entry, plugin: _load(
-        entry, plugin, ActionCodec if "/action/" in entry.name else MessageCodec
-    ),
+    convert=_load_either,
 )
 """Both, for lists."""
 

@@ -23,10 +23,19 @@ from usd_ros_bridge.ros.wire.cdr_reader import read_float64_multi_array
 from usd_ros_bridge.runtime.snapshot import Snapshot
 
 
-class _AttributeValue:
+class AttributeValue:
     """Read the value of a publisher's source, at the stage time that a snapshot shows."""
 
     def __init__(self, topic: TopicPlan, plan: BridgePlan) -> None:
+        """Store the source; nothing is read.
+
+        Args:
+            topic: The publisher.
+            plan: The plan.
+
+        Raises:
+            NoSourceError: The plan has no stage.
+        """
         if plan.stage is None:
             raise NoSourceError("the plan has no stage whose attributes could be read")
         self._plan = plan
@@ -61,7 +70,7 @@ def show_number(field: str, dtype: str = "f8") -> EncodingFactory:
     kind = np.dtype(dtype)
 
     def encode(topic: TopicPlan, plan: BridgePlan) -> Encoding:
-        shown = _AttributeValue(topic, plan)
+        shown = AttributeValue(topic, plan)
 
         def values(snapshot: Snapshot) -> Values | None:
             value = shown.at(snapshot)
@@ -77,7 +86,7 @@ def show_array(dtype: str) -> EncodingFactory:
     kind = np.dtype(dtype)
 
     def encode(topic: TopicPlan, plan: BridgePlan) -> Encoding:
-        shown = _AttributeValue(topic, plan)
+        shown = AttributeValue(topic, plan)
         return Encoding(values=lambda snapshot: _array(shown.at(snapshot), kind), sequences=("data",))
 
     return encode
@@ -85,13 +94,13 @@ def show_array(dtype: str) -> EncodingFactory:
 
 def show_color(topic: TopicPlan, plan: BridgePlan) -> Encoding:
     """Encode a colour, opaque where the attribute has three numbers."""
-    shown = _AttributeValue(topic, plan)
+    shown = AttributeValue(topic, plan)
     return Encoding(values=lambda snapshot: _color(shown.at(snapshot)), blocks=("r", "g", "b", "a"))
 
 
 def show_text(topic: TopicPlan, plan: BridgePlan) -> Encoding:
     """Encode a text."""
-    shown = _AttributeValue(topic, plan)
+    shown = AttributeValue(topic, plan)
     text = ""
 
     def values(snapshot: Snapshot) -> Values | None:

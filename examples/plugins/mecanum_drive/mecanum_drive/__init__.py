@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from usd_ros_bridge.model.controller_schemas import ControllerSchema, Port
-from usd_ros_bridge.model.records import ControllerRecord, attribute
-from usd_ros_bridge.ranges import NumberRange
+from usd_ros_bridge import ControllerPort, ControllerRecord, ControllerSchema, NumberRange, attribute
 
 USD_ROS_BRIDGE_PROTOCOL = 1
 
@@ -42,7 +40,7 @@ MECANUM_DRIVE = ControllerSchema(
     group="mecanum_drive.mecanum_drives:MecanumDrives",
     planner="mecanum_drive.mecanum_planner:MecanumPlanner",
     ports=(
-        Port(
+        ControllerPort(
             field="subscriber",
             kind="topic",
             role="subscription",
@@ -50,7 +48,7 @@ MECANUM_DRIVE = ControllerSchema(
             exclusive=False,
             required=False,
         ),
-        Port(field="odom", kind="topic", role="publisher", types=_ODOMETRY, required=False),
+        ControllerPort(field="odom", kind="topic", role="publisher", types=_ODOMETRY, required=False),
     ),
     joints=("front_left", "front_right", "rear_left", "rear_right"),
     commands="velocity",

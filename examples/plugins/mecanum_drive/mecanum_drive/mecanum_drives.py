@@ -7,17 +7,22 @@ from collections.abc import Sequence
 import numpy as np
 
 from mecanum_drive import MECANUM_DRIVE
-from usd_ros_bridge.controllers.controller_group import ControllerContext
-from usd_ros_bridge.controllers.diff_drive import base_rows, wheel_signs
-from usd_ros_bridge.controllers.twist_commands import Axis, TwistCommands
-from usd_ros_bridge.controllers.wheel_odometry import arc
-from usd_ros_bridge.model.plan import ControllerPlan
-from usd_ros_bridge.model.state import Commands, State
+from usd_ros_bridge import (
+    Commands,
+    ControllerContext,
+    ControllerPlan,
+    State,
+    TwistAxis,
+    TwistCommands,
+    arc,
+    base_rows,
+    wheel_signs,
+)
 
 _AXES = (
-    Axis(0, "x_max_velocity", "x_max_acceleration"),
-    Axis(1, "y_max_velocity", "y_max_acceleration"),
-    Axis(5, "yaw_max_velocity", "yaw_max_acceleration"),
+    TwistAxis(0, "x_max_velocity", "x_max_acceleration"),
+    TwistAxis(1, "y_max_velocity", "y_max_acceleration"),
+    TwistAxis(5, "yaw_max_velocity", "yaw_max_acceleration"),
 )
 _MIX = np.array([(1.0, -1.0, -1.0), (1.0, 1.0, 1.0), (1.0, 1.0, -1.0), (1.0, -1.0, 1.0)])
 """What forward, leftward and turning speed add to the front left, front right, rear left and rear right wheel."""

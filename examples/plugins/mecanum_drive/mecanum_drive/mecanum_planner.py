@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mecanum_drive import MecanumDriveRecord
-from usd_ros_bridge.model.plan import ControllerPlan
-from usd_ros_bridge.planning.controller_planner import ControllerPlanner, Fault
+from usd_ros_bridge import ControllerFault, ControllerPlan, ControllerPlanner
 
 
 class MecanumPlanner(ControllerPlanner[MecanumDriveRecord]):
@@ -20,8 +19,8 @@ class MecanumPlanner(ControllerPlanner[MecanumDriveRecord]):
             name = self.attribute(field)
             dofs, _ = self.scope.targets.dofs(plan.path, getattr(self.record, field), name, writes=True)
             if len(dofs) != 1 or not dofs[0].axis.startswith("rot"):
-                raise Fault(f"{name}: a wheel is one joint that turns", attribute=name)
+                raise ControllerFault(f"{name}: a wheel is one joint that turns", attribute=name)
             if own[dofs[0].row] in wheels.values():
-                raise Fault(f"{name}: the joint is another wheel's", attribute=name)
+                raise ControllerFault(f"{name}: the joint is another wheel's", attribute=name)
             wheels[field] = own[dofs[0].row]
         return wheels

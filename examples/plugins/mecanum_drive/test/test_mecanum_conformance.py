@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from usd_ros_bridge.model.state import TwistSample
+from usd_ros_bridge import TwistSample
 from usd_ros_bridge.testing.controller_conformance import ControllerConformance
 
 

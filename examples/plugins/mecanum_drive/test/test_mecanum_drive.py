@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from pxr import Usd
 
-from usd_ros_bridge import load_plan
-from usd_ros_bridge.model.state import TwistSample
+from usd_ros_bridge import TwistSample, load_plan
 from usd_ros_bridge.testing.controller_conformance import GroupRun
 from usd_ros_bridge.usd.schemas import plugin_schema_folders
 
@@ -187,7 +186,28 @@ def test_openusd_knows_the_schema() -> None:
     load_plan(ASSET)
     definition = Usd.SchemaRegistry().FindAppliedAPIPrimDefinition("MecanumDriveAPI")
     assert "mecanum:wheel_radius" in definition.GetPropertyNames()
-    timeout = (
-        Usd.Stage.Open(str(ASSET)).GetPrimAtPath("/youbot/ros/drive").GetAttribute("mecanum:cmd_vel_timeout")
-    )
-    assert timeout.Get() == 0.5
+    stage = Usd.Stage.Open(str(ASSET))
+    assert stage.GetPrimAtPath("/youbot/ros/drive").GetAttribute("mecanum:cmd_vel_timeout").Get() == 0.5
+
+
+def test_a_node_drives_it_over_ros(
+    bridge_process: Callable[..., Any], ros_node: Any, wait_for_message: Callable[..., Any]
+) -> None:
+    """With a plain client of rclpy."""
+    from geometry_msgs.msg import Twist
+    from rcl_interfaces.srv import GetParameters
+
+    bridge_process(ASSET, "--backend", "kinematic")
+    command = Twist()
+    command.linear.y = -0.4
+    publisher = ros_node.create_publisher(Twist, "/youbot/cmd_vel", 10)
+    timer = ros_node.create_timer(0.05, lambda: publisher.publish(command))
+    moved = wait_for_message("/youbot/odom", where=lambda each: each.pose.pose.position.y < -0.2)
+    timer.cancel()
+    assert moved.twist.twist.linear.y == pytest.approx(-0.4, abs=1e-3)
+    assert moved.pose.pose.position.x == pytest.approx(0.0, abs=1e-6)
+    wait_for_message("/youbot/odom", where=lambda each: each.twist.twist.linear.y == 0.0)
+    client = ros_node.create_client(GetParameters, "/usd_ros_bridge/get_parameters")
+    assert client.wait_for_service(timeout_sec=10.0)
+    answer = client.call(GetParameters.Request(names=["/youbot/ros/drive.cmd_vel_timeout"]), timeout_sec=10.0)
+    assert answer.values[0].double_value == 0.5

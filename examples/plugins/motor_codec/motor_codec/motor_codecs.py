@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from usd_ros_bridge import Encoding, MessageCodec, NoSourceError, SinkRefusal
-from usd_ros_bridge.ros.codecs.encoding import array_of, sensed
+from usd_ros_bridge import Encoding, MessageCodec, NoSourceError, SinkRefusal, array_of, sensed
 
 COMMANDED = {0: "joint_position", 1: "joint_velocity", 2: "joint_effort"}
 """Array of the commands by MotorCommand.mode."""

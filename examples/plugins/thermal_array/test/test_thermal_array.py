@@ -8,6 +8,9 @@ import mujoco
 import numpy as np
 import pytest
 import thermal_array
+from pxr import Sdf
+from thermal_array import THERMAL_ARRAY
+
 from usd_ros_bridge import load_plan
 from usd_ros_bridge.testing.sensor_conformance import SensorConformance, open_sensors
 
@@ -91,3 +94,13 @@ def test_noise_has_the_authored_deviation(plan):
         frames = np.array([image(message) for message in bench.messages(PATH)])
     assert frames.std(axis=0).mean() == pytest.approx(0.25, rel=0.05)
     assert np.unique(frames).size > frames.size // 2
+
+
+def test_the_schema_has_the_attributes_of_the_row():
+    schema = Sdf.Layer.FindOrOpen(str(KILN.parent / "schema" / "generatedSchema.usda"))
+    for name, attributes in (
+        ("ThermalArrayAPI", THERMAL_ARRAY.attributes),
+        ("ThermalSurfaceAPI", THERMAL_ARRAY.scene_attributes),
+    ):
+        authored = {each.name: each.default for each in schema.GetPrimAtPath(f"/{name}").properties}
+        assert authored == {each.name: each.default for each in attributes.values()}

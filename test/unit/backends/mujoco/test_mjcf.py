@@ -226,5 +226,5 @@ def test_without_mujoco_one_line_says_what_to_install(tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == (
-        "usd_ros_bridge: exporter 'mjcf' of usd_ros_bridge is disabled: no module mujoco: pip install \"mujoco>=3.3\""
+        'usd_ros_bridge: exporter mjcf cannot be loaded: no module mujoco: pip install "mujoco>=3.3"'
     )

@@ -13,6 +13,7 @@ from control_msgs.msg import JointTolerance
 from rclpy.serialization import deserialize_message, serialize_message
 from trajectory_msgs.msg import JointTrajectoryPoint
 
+from foreign_plugins import install_plugin
 from usd_ros_bridge.model.goals import (
     FollowTrajectoryFeedback,
     FollowTrajectoryGoal,
@@ -20,7 +21,7 @@ from usd_ros_bridge.model.goals import (
     GripperGoal,
     GripperState,
 )
-from usd_ros_bridge.ros.codecs import ACTIONS, CODECS
+from usd_ros_bridge.ros.codecs import ACTIONS, ALL_CODECS, CODECS
 from usd_ros_bridge.testing.random_messages import fill
 
 FOLLOW = "control_msgs/action/FollowJointTrajectory"
@@ -204,3 +205,39 @@ def test_gripper_states_become_feedback_and_results():
     assert shown.effort.tolist() == []
     result = over_the_wire(ACTIONS[PARALLEL].result(ParallelGripperCommand, gripper_state(3.0)))
     assert (result.stalled, result.reached_goal, result.state.effort.tolist()) == (True, False, [3.0])
+
+
+def test_a_plugin_brings_the_codec_of_an_action(tmp_path, monkeypatch):
+    """By the same group of entry points; codecs of messages and of actions are told apart by the type's name."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    text = """
+        from usd_ros_bridge import CodecPlugin
+
+        ACTION = CodecPlugin(codec="plugin_of_actions_codecs:ACTION")
+        MESSAGE = CodecPlugin(codec="plugin_of_actions_codecs:MESSAGE")
+    """
+    codecs = """
+        from usd_ros_bridge import MessageCodec
+        from usd_ros_bridge.ros.codecs.control_msgs import ACTIONS
+
+        ACTION = ACTIONS["control_msgs/action/GripperCommand"]
+        MESSAGE = MessageCodec(decode=str)
+    """
+    points = {
+        "my_msgs.action.Grip": "plugin_of_actions:ACTION",
+        "my_msgs.msg.Grip": "plugin_of_actions:MESSAGE",
+        "my_msgs.action.Mixed": "plugin_of_actions:MESSAGE",
+    }
+    install_plugin(
+        tmp_path,
+        "plugin-of-actions",
+        entry_points={"codecs": points},
+        modules={"plugin_of_actions": text, "plugin_of_actions_codecs": codecs},
+    )
+    assert ACTIONS["my_msgs/action/Grip"] is ACTIONS[GRIPPER]
+    assert CODECS["my_msgs/msg/Grip"].decode is str
+    assert "my_msgs/action/Grip" not in CODECS.names()
+    assert "my_msgs/msg/Grip" not in ACTIONS.names()
+    assert set(points) <= {each.replace("/", ".") for each in ALL_CODECS.names()}
+    assert ALL_CODECS.get("my_msgs/action/Grip") is ACTIONS[GRIPPER]
+    assert "is a MessageCodec, no ActionCodec" in ACTIONS.fault("my_msgs/action/Mixed")
