@@ -286,6 +286,12 @@ def installed_entries(group: str) -> tuple[PluginEntry, ...]:
     return _installed(tuple(sys.path)).get(group, ())
 
 
+def all_installed_entries() -> tuple[PluginEntry, ...]:
+    """Return the entry points of other distributions in all groups of ours. Imports nothing of them."""
+    groups = _installed(tuple(sys.path))
+    return tuple(entry for group in sorted(groups) for entry in groups[group])
+
+
 def plugin_fingerprint() -> tuple[tuple[str, ...], ...]:
     """Return what identifies the installed plug-ins of all groups: a plan that they took part in depends on them."""
     return tuple(
