@@ -96,8 +96,10 @@ class LockstepBridge:
             BridgeError: As `Bridge.open` and `OfflineBridge.open`.
         """
         opened: Bridge | OfflineBridge = self._with_ros() if self.ros else self._without_ros()
-        self._resources.callback(opened.close)
-        opened.open()
+        with ExitStack() as stack:
+            stack.callback(opened.close)
+            opened.open()
+            self._resources = stack.pop_all()
         self._opened = opened
         self._runtime = opened.parts.runtime if isinstance(opened, Bridge) else opened.runtime
         self._plan = opened.plan
