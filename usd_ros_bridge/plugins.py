@@ -247,7 +247,8 @@ def load_entry(entry: PluginEntry) -> object:
         # Within the try: a module may import what an attribute needs when it is asked for it.
         found = _find_attribute(module, entry.value)
     except ImportError as error:
-        missing = f"no module {error.name}" if error.name else error_text(error)
+        # A name that a module does not have is an ImportError, too.
+        missing = f"no module {error.name}" if isinstance(error, ModuleNotFoundError) else error_text(error)
         requirement = find_requirement(error)
         raise BridgeError(f"{missing}: {requirement.remedy}" if requirement else missing) from error
     if not entry.builtin:
@@ -283,6 +284,12 @@ def installed_entries(group: str) -> tuple[PluginEntry, ...]:
         group: Name of the group without `usd_ros_bridge.`.
     """
     return _installed(tuple(sys.path)).get(group, ())
+
+
+def all_installed_entries() -> tuple[PluginEntry, ...]:
+    """Return the entry points of other distributions in all groups of ours. Imports nothing of them."""
+    groups = _installed(tuple(sys.path))
+    return tuple(entry for group in sorted(groups) for entry in groups[group])
 
 
 def plugin_fingerprint() -> tuple[tuple[str, ...], ...]:

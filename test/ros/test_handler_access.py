@@ -410,3 +410,23 @@ def test_handlers_of_a_package_see_the_same(tmp_path: Path, monkeypatch: pytest.
         assert package.plan is bridge.plan
         assert package.clock.now_ns == bridge.clock.now_ns
         assert package.commands is bridge.commands
+
+
+def test_the_documented_handler(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs" / "handlers.md").read_text()
+    (block,) = [
+        each.split("```")[0]
+        for each in page.split("```python\n")[1:]
+        if "bridge.state" in each.split("```")[0]
+    ]
+    monkeypatch.chdir(ROOT)
+    namespace: dict[str, Any] = {}
+    exec(compile(block, "handlers.md", "exec"), namespace)
+    with namespace["bridge"] as bridge:
+        bridge.step(MS)
+        response = Trigger.Response()
+        namespace["report_wheel"](None, response)
+        assert response.message == f"0.000 rad at {MS} ns"
+        bridge.step(500 * MS)
+        namespace["report_wheel"](None, response)
+        assert response.message == f"0.500 rad at {500 * MS} ns"

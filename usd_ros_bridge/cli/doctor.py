@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from usd_ros_bridge.errors import did_you_mean, escaped, quoted
+from usd_ros_bridge.plugins import all_installed_entries
 from usd_ros_bridge.process_settings import user_cache
 from usd_ros_bridge.ranges import MAX_DOMAIN_ID
 from usd_ros_bridge.reporting import describe
@@ -105,6 +106,7 @@ def run_checks() -> list[Check]:
         "terminal": check_terminal,
         "cache": check_cache,
         "compilers": check_compilers,
+        "plug-ins": check_plugins,
     }
 
     def run(name: str, check: Callable[[], Check]) -> Check:
@@ -498,6 +500,33 @@ def check_compilers() -> Check:
         remedy = f"apt install {' '.join(missing)}"
         return Check(name="compilers", status="warning", found=what, remedy=remedy)
     return Check(name="compilers", status="ok", found=", ".join(found))
+
+
+_PLUGINS = """
+import json, os
+from usd_ros_bridge.cli.plugins_command import plugin_rows
+faults = [row.reason for row in plugin_rows(check=True) if row.state == "disabled"]
+print(json.dumps({"faults": faults}), flush=True)
+os._exit(0)
+"""
+
+
+def check_plugins() -> Check:
+    """Check that the plug-ins of other distributions can be imported."""
+    name, groups = "plug-ins", ", ".join
+    found: dict[str, list[str]] = {}
+    for entry in all_installed_entries():
+        found.setdefault(f"{entry.origin} {entry.version}".rstrip(), []).append(entry.group)
+    if not found:
+        return Check(name=name, status="ok", found="none are installed")
+    listed = "; ".join(f"{origin} ({groups(sorted(set(of)))})" for origin, of in sorted(found.items()))
+    probed = probe(_PLUGINS)
+    faults = [probed["error"]] if "error" in probed else probed["faults"]
+    if not faults:
+        return Check(name=name, status="ok", found=listed)
+    more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
+    remedy = "usd_ros_bridge plugins --check shows all; update or uninstall what is disabled"
+    return Check(name=name, status="warning", found=f"{faults[0]}{more}", remedy=remedy)
 
 
 def _absent(requirement: Requirement, name: str, status: Status) -> Check:

@@ -400,6 +400,8 @@ class ControllerManager:
             queue.close(why)
         for runner in self._runners:
             runner.end_all(why)
+            # Slots and their runner refer to each other, and groups may hold the plan: nothing waits for the collector.
+            runner.slots.clear()
 
     # --- Own ---------------------------------------------------------------------------------------------------
 

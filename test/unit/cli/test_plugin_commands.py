@@ -229,3 +229,12 @@ def test_a_check_imports_all_and_finds_the_faults() -> None:
     assert "door_thief" not in sys.modules
     assert call_cli("plugins", "--check").returncode == 1
     assert call_cli("plugins").returncode == 0
+
+
+def test_doctor_has_a_row_for_them() -> None:
+    from usd_ros_bridge.cli.doctor import check_plugins
+
+    row = check_plugins()
+    assert row.status == "warning"
+    assert " is disabled: " in row.found
+    assert "usd_ros_bridge plugins --check" in row.remedy

@@ -1,0 +1,1 @@
+"""A verb, a format and a service for robots of any asset."""
