@@ -45,7 +45,7 @@ class LockstepBridge:
     """A bridge that ticks only while a test waits in `run_for` or `run_until`, in simulated time that begins at 0.
 
     Without ROS, nothing of the middleware is opened: no node, no thread, no socket. The same calls give the same
-    messages, to the last bit, in every run and on every machine. Messages are read with `messages` and `last`.
+    messages in every run. Messages are read with `messages` and `last`.
 
     Attributes:
         ros: Whether the bridge has a node in the domain of the test, with services, actions and parameters.
