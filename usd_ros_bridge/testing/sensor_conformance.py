@@ -120,6 +120,10 @@ class SensorBench:
         message_class = self._messages.classes[self._topic(path).name]
         return [deserialize_message(data, message_class) for data in self.data(path)]
 
+    def texts(self, path: str) -> list[str]:
+        """Return the messages as text, to compare them: serialized ones have bytes without a meaning."""
+        return [repr(message) for message in self.messages(path)]
+
     def _note(self, kind: str, message: str) -> None:
         self.reports.setdefault(kind, message)
 
@@ -219,7 +223,7 @@ class SensorConformance:
         for message in messages:
             self.check_message(message)
             again = deserialize_message(serialize_message(message), type(message))
-            assert serialize_message(again) == serialize_message(message)
+            assert repr(again) == repr(message)
             if hasattr(message, "header"):
                 assert message.header.frame_id == topic.frame_id
                 stamps.append(message.header.stamp.sec * 10**9 + message.header.stamp.nanosec)
@@ -237,16 +241,16 @@ class SensorConformance:
         """The same seed makes the same messages, also after a reset; another one makes others if there is noise."""
         with self._open(sensor_plan, seed=1) as bench:
             bench.run(self.seconds)
-            first = list(bench.data(self.path))
+            first = bench.texts(self.path)
             bench.reset()
             bench.run(self.seconds)
-            assert bench.data(self.path) == first, "after a reset"
+            assert bench.texts(self.path) == first, "after a reset"
         with self._open(sensor_plan, seed=1) as bench:
             bench.run(self.seconds)
-            assert bench.data(self.path) == first, "with the same seed"
+            assert bench.texts(self.path) == first, "with the same seed"
         with self._open(sensor_plan, seed=2) as bench:
             bench.run(self.seconds)
-            assert (bench.data(self.path) != first) == self.noisy, "with another seed"
+            assert (bench.texts(self.path) != first) == self.noisy, "with another seed"
 
     def test_it_follows_the_robot(self, sensor_plan: BridgePlan) -> None:
         """The reading changes when the body that carries it moves."""
@@ -332,9 +336,8 @@ class SensorConformance:
         return file
 
 
-def _contents(message: Any) -> bytes:
-    """Return a message without its stamp."""
+def _contents(message: Any) -> str:
+    """Return a message as text, without its stamp."""
     if hasattr(message, "header"):
         message.header.stamp.sec = message.header.stamp.nanosec = 0
-    data: bytes = serialize_message(message)
-    return data
+    return repr(message)
