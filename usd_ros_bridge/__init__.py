@@ -131,52 +131,55 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _NAMES = {
-    "controllers.controller_group": "ControllerContext ControllerGroup GoalGroup GoalPort OdometryGroup PassiveGroup "
-    "References StatefulGroup",
-    "controllers.diff_drive": "base_rows wheel_signs",
-    "controllers.twist_commands": "TwistAxis TwistCommands WheelCommands",
-    "controllers.wheel_odometry": "arc",
-    "model.controller_schemas": "ControllerPort ControllerSchema",
-    "model.goals": "FollowTrajectoryFeedback FollowTrajectoryGoal FollowTrajectoryResult "
-    "GripperGoal GripperState",
-    "model.records": "ControllerRecord attribute",
-    "planning.controller_planner": "ControllerFault ControllerPlanner",
-    "ranges": "NumberRange",
     "api": "add_physics load_plan",
     "backends.array": "ArrayBackend rows_of",
     "backends.base": "ActionBackend Backend BackendContext BackendInput BodyContacts Capabilities ContactBackend "
-    "EntityBackend EntityState Goal RayBackend RayCaster RayHits RenderBackend SensorBackend ServiceBackend "
-    "StateTransferBackend",
+    "EntityBackend EntityState Goal RayBackend RayCaster RayHits RenderBackend SensorBackend "
+    "ServiceBackend StateTransferBackend",
     "backends.mujoco": "MujocoBackend build_spec compile_model",
+    "controllers.controller_group": "ControllerContext ControllerGroup GoalGroup GoalPort OdometryGroup PassiveGroup "
+    "References StatefulGroup",
+    "controllers.controller_group": "ControllerContext ControllerGroup GoalGroup GoalPort OdometryGroup "
+    "PassiveGroup References StatefulGroup",
+    "controllers.diff_drive": "base_rows wheel_signs",
+    "controllers.twist_commands": "TwistAxis TwistCommands WheelCommands",
+    "controllers.wheel_odometry": "arc",
     "errors": "AssetError BackendError BridgeError CallTimeoutError ChangeRefusedError GoalAbortedError "
     "HandlerTimeoutError OptionError StrictError VariantError",
     "export.mesh_files": "MeshCache",
     "export.urdf": "robot_urdf",
     "model.actuation": "Unmoved",
     "model.change": "ChangeReport",
+    "model.controller_schemas": "ControllerPort ControllerSchema",
     "model.diagnostics": "Diagnostic",
+    "model.exporters": "ExportContext ExportOption Exporter",
+    "model.goals": "FollowTrajectoryFeedback FollowTrajectoryGoal FollowTrajectoryResult GripperGoal "
+    "GripperState",
     "model.message_types": "CodecPlugin MessageType",
     "model.physics": "PhysicsScene",
-    "model.exporters": "ExportContext ExportOption Exporter",
     "model.plan": "BridgePlan ControllerPlan",
+    "model.records": "ControllerRecord attribute",
     "model.sensor_schemas": "SensorAttribute SensorModel",
-    "model.state": "ArraySample Commands JointStateSample Layout PoseSample SensorSample State "
-    "StepCommands TwistSample",
+    "model.state": "ArraySample Commands JointStateSample Layout PoseSample SensorSample State StepCommands "
+    "TwistSample",
     "options": "BridgeOptions PlanOptions ReadOptions VariantSelection",
+    "planning.controller_planner": "ControllerFault ControllerPlanner",
     "planning.diff": "difference",
+    "process_settings": "tune_process",
+    "ranges": "NumberRange",
     "ros.bridge": "Bridge",
-    "ros.endpoints.action_client": "ActionResult",
-    "ros.endpoints.calls": "Call",
+    "ros.bridge_status": "BridgeStatus InterfaceStatus TimeStatus",
     "ros.codecs.control_msgs": "ActionCodec",
     "ros.codecs.encoding": "Encoding MessageCodec NoSourceError array_of sensed",
-    "ros.endpoints.handlers": "Binding BridgeClock HandlerRegistry",
     "ros.codecs.std_msgs": "AttributeValue",
+    "ros.endpoints.action_client": "ActionResult",
+    "ros.endpoints.calls": "Call",
+    "ros.endpoints.handlers": "Binding BridgeClock HandlerRegistry",
     "ros.bridge_status": "BridgeStatus InterfaceStatus TimeStatus",
     "ros.recording.offline_bridge": "OfflineBridge",
     "ros.transport": "use_large_message_transport",
     "runtime.command_sinks": "SinkContext SinkRefusal",
     "runtime.controller_manager": "ControllerStatus",
-    "process_settings": "tune_process",
     "runtime.sensor_context": "SensorContext SensorSetup",
     "runtime.sim_time": "TimeControl",
     "runtime.step_callbacks": "StepState",

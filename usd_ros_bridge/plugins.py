@@ -247,7 +247,8 @@ def load_entry(entry: PluginEntry) -> object:
         # Within the try: a module may import what an attribute needs when it is asked for it.
         found = _find_attribute(module, entry.value)
     except ImportError as error:
-        missing = f"no module {error.name}" if error.name else error_text(error)
+        # A name that a module does not have is an ImportError, too.
+        missing = f"no module {error.name}" if isinstance(error, ModuleNotFoundError) else error_text(error)
         requirement = find_requirement(error)
         raise BridgeError(f"{missing}: {requirement.remedy}" if requirement else missing) from error
     if not entry.builtin:

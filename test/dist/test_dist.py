@@ -182,7 +182,9 @@ def test_wheel_of_the_sdist_equals_the_one_of_the_tree(bridge_wheel: Path, tmp_p
     files = []
     for wheel in (bridge_wheel, next(tmp_path.glob("*.whl"))):
         with zipfile.ZipFile(wheel) as file:
-            content = {info.filename: (info.CRC, info.external_attr >> 16 & 0o111) for info in file.infolist()}
+            content = {
+                info.filename: (info.CRC, info.external_attr >> 16 & 0o111) for info in file.infolist()
+            }
         # It lists the others, and their order is free.
         files.append({name: value for name, value in content.items() if not name.endswith("/RECORD")})
     assert files[0] == files[1]
@@ -203,6 +205,18 @@ def test_clean_environment_has_no_compiler(clean: Clean) -> None:
 def test_requirements_are_met(clean: Clean) -> None:
     done = clean.run("bin/python", "-m", "pip", "check")
     assert done.returncode == 0, done.stdout
+
+
+def test_the_example_package_of_tests_passes(clean: Clean, tmp_path: Path) -> None:
+    """As a user runs it: the plug-in of pytest comes with the bridge."""
+    done = clean.run("bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "pytest")
+    assert done.returncode == 0, done.stderr
+    copy = tmp_path / "rover_test"
+    shutil.copytree(ROOT / "examples" / "testing", copy)
+    done = clean.run("bin/python", "-m", "pytest", str(copy / "test"))
+    print(f"\n{done.stdout.strip().splitlines()[-1]}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed" in done.stdout
 
 
 def test_package_is_not_the_repository(clean: Clean) -> None:

@@ -78,6 +78,10 @@ def test_nothing_is_imported_before_it_is_asked_for(site: Path) -> None:
     [
         ("import no_such_module\n", "no module no_such_module"),
         ("raise RuntimeError('out of order')\n", "RuntimeError: out of order"),
+        (
+            "raise ImportError(\"cannot import name 'x' from 'y'\", name='y')\n",
+            "cannot import name 'x' from 'y'",
+        ),
         ("VALUE = 'text'\n", "it is a str, no int"),
         ("OTHER = 1\n", "plugin_bad{number}:VALUE does not exist"),
         (

@@ -328,6 +328,23 @@ def _interfaces(plan: BridgePlan) -> Iterable[RenderableType]:
             joints = plain(" ".join(controller.joints))
             rows.append((plain(controller.path), schema, joints, state_text(controller)))
         yield table("controllers", ("controller", "schema", "joints", "state"), rows)
+    if plan.sensors:
+        sensors = [
+            (
+                plain(each.path),
+                plain(each.schema),
+                plain(", ".join(f"{name} {_value_text(value)}" for name, value in each.values.items())),
+            )
+            for each in plan.sensors
+        ]
+        yield table("sensors of plug-ins", ("publisher", "model", "values"), sensors)
+
+
+def _value_text(value: Any) -> str:
+    """Return a value of a sensor's attribute, numbers short."""
+    if isinstance(value, tuple):
+        return vector(value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def qos_text(qos: QosPlan) -> Text:

@@ -213,6 +213,7 @@ class PlanItems:
         self.plan = plan
         self.numbers: dict[int, int] = {-1: -1}
         """By index in the plan: what both plans call a robot."""
+        self._sensors = {sensor.path: sensor for sensor in plan.sensors}
         self._names: dict[str, list[str]] = defaultdict(list)
         for interface in self._all_interfaces():
             self._names[interface.path].append(interface.name)
@@ -386,6 +387,9 @@ class PlanItems:
             if item.camera >= 0:
                 camera = _parts(self.plan.scene.cameras[item.camera])
                 facts |= {f"camera.{name}": value for name, value in camera.items() if name != "path"}
+            if (sensor := self._sensors.get(item.path)) is not None:
+                facts["sensor"] = sensor.schema
+                facts |= {f"sensor.{name}": _value(value) for name, value in sensor.values.items()}
         return facts
 
     def _controller_facts(self, plan: ControllerPlan) -> dict[str, Value]:

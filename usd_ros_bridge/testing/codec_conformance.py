@@ -186,6 +186,7 @@ class CodecConformance:
         slow = settings(
             max_examples=self.examples,
             deadline=None,
+            report_multiple_bugs=False,
             phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
         )

@@ -122,7 +122,7 @@ class _Planner:
         for sensor in self._plan.sensors:
             model, topic = SENSOR_MODELS.get(sensor.schema), topics[sensor.path]
             kinds = [kind for kind in IMAGES if model is not None and kind in model.needs]
-            for kind in kinds if topic.camera >= 0 else ():
+            for kind in kinds if topic.camera >= 0 and topic.enabled else ():
                 common = self._common(topic)
                 common["body_from_sensor"] = self._optical(topic, common)
                 common |= {"path": image_path(topic.path, kind), "type": IMAGE}
