@@ -139,8 +139,6 @@ _NAMES = {
     "backends.mujoco": "MujocoBackend build_spec compile_model",
     "controllers.controller_group": "ControllerContext ControllerGroup GoalGroup GoalPort OdometryGroup PassiveGroup "
     "References StatefulGroup",
-    "controllers.controller_group": "ControllerContext ControllerGroup GoalGroup GoalPort OdometryGroup "
-    "PassiveGroup References StatefulGroup",
     "controllers.diff_drive": "base_rows wheel_signs",
     "controllers.twist_commands": "TwistAxis TwistCommands WheelCommands",
     "controllers.wheel_odometry": "arc",
@@ -175,7 +173,6 @@ _NAMES = {
     "ros.endpoints.action_client": "ActionResult",
     "ros.endpoints.calls": "Call",
     "ros.endpoints.handlers": "Binding BridgeClock HandlerRegistry",
-    "ros.bridge_status": "BridgeStatus InterfaceStatus TimeStatus",
     "ros.recording.offline_bridge": "OfflineBridge",
     "ros.transport": "use_large_message_transport",
     "runtime.command_sinks": "SinkContext SinkRefusal",
