@@ -250,6 +250,23 @@ def test_the_state_follows_a_change_of_the_plan(start, tmp_path) -> None:
         bridge.state.position("elbow")
 
 
+def test_a_state_that_arrives_by_topic_is_seen_too(start, ros_harness) -> None:
+    bridge = start(plan(JOINT_STATES), "joint_states").bridge
+    publisher = ros_harness.node.create_publisher(JointState, "/arm/joint_states", 10)
+    seen: set[float] = set()
+
+    def is_seen(position: float) -> bool:
+        message = JointState(name=["hinge"], position=[position])
+        message.header.stamp = ros_harness.node.get_clock().now().to_msg()
+        publisher.publish(message)
+        seen.add(bridge.state.position("hinge"))
+        return position in seen
+
+    for position in (0.25, -0.5, 0.75):
+        ros_harness.wait_for(lambda position=position: is_seen(position), what=f"position {position}")
+    assert seen <= {0.0, 0.25, -0.5, 0.75}
+
+
 def test_ticks_cost_nothing_more_before_and_after_somebody_reads(
     monkeypatch: pytest.MonkeyPatch, number_of_calls: Callable[[Callable[[], Any]], int]
 ) -> None:

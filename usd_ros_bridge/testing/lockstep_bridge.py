@@ -45,7 +45,7 @@ class LockstepBridge:
     """A bridge that ticks only while a test waits in `run_for` or `run_until`, in simulated time that begins at 0.
 
     Without ROS, nothing of the middleware is opened: no node, no thread, no socket. The same calls give the same
-    messages, to the last bit, in every run and on every machine. Messages are read with `messages` and `last`.
+    messages in every run. Messages are read with `messages` and `last`.
 
     Attributes:
         ros: Whether the bridge has a node in the domain of the test, with services, actions and parameters.
@@ -96,8 +96,10 @@ class LockstepBridge:
             BridgeError: As `Bridge.open` and `OfflineBridge.open`.
         """
         opened: Bridge | OfflineBridge = self._with_ros() if self.ros else self._without_ros()
-        self._resources.callback(opened.close)
-        opened.open()
+        with ExitStack() as stack:
+            stack.callback(opened.close)
+            opened.open()
+            self._resources = stack.pop_all()
         self._opened = opened
         self._runtime = opened.parts.runtime if isinstance(opened, Bridge) else opened.runtime
         self._plan = opened.plan

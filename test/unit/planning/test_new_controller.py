@@ -220,6 +220,18 @@ def test_a_faulty_plug_in_is_a_diagnostic_of_the_prim(site: Site, text: str) -> 
     assert not [each for each in plan.diagnostics if each.code == "schema.attribute"]
 
 
+def test_a_record_of_another_schema_is_a_diagnostic_of_the_prim(site: Site) -> None:
+    text = MODULE.replace(
+        "import ControllerRecord, attribute", "import ControllerRecord, DiffDriveRecord, attribute"
+    )
+    text = text.replace("record=ScaledPositionRecord", "record=DiffDriveRecord")
+    text = text.replace('field="subscriber"', 'field="odom"').replace('joints=("joints",),', "")
+    site.install(text.replace('ranges={"scale": NumberRange(low=0.5, high=4.0)},', ""))
+    ((path, message),) = site.faults()
+    assert path == "/robot/scaled"
+    assert f"the record of controller '{site.schema}' is that of 'RosControlDiffDriveAPI'" in message
+
+
 def test_a_planner_that_fails_is_a_diagnostic_of_the_prim(site: Site) -> None:
     row = '    planner="MODULE_NAME:Planner",\n    joints=("joints",),'
     planner = "\n\nclass Planner:\n    def __init__(self, scope, name, record):\n        raise OSError('no licence')\n"

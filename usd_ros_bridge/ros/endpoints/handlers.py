@@ -312,7 +312,7 @@ class Handlers:
 
     @property
     def access(self) -> HandlerAccess:
-        """What handlers see of the open bridge.
+        """Return what handlers see of the open bridge.
 
         Raises:
             BridgeError: The bridge is not open.

@@ -11,7 +11,7 @@ from pxr import Sdf, Usd, UsdGeom, UsdPhysics
 
 from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model import records
-from usd_ros_bridge.model.controller_schemas import CONTROLLER_SCHEMAS, CONTROLLERS
+from usd_ros_bridge.model.controller_schemas import CONTROLLER_SCHEMAS, CONTROLLERS, schema_name
 from usd_ros_bridge.model.diagnostics import CONTAINED, PLUGIN_REMEDY, Diagnostic, internal_fault
 from usd_ros_bridge.model.records import Record, TopicRecord
 from usd_ros_bridge.model.stage import Pause, PlainLinkRecord, StageMetrics, StageRecords, ValueTrackRecord
@@ -545,8 +545,10 @@ def _kind_of(prim: Usd.Prim, type_name: str, applied: tuple[str, ...]) -> Kind:
     schemas = [SCHEMAS[name] for name in applied if name in SCHEMAS]
     # Others than ours are imported here, when the first prim applies their schema.
     foreign = [name for name in applied if name not in SCHEMAS and CONTROLLERS.is_foreign(name)]
-    rows = {name: CONTROLLERS.get(name) for name in foreign}
-    plugin_records: list[type[Record]] = [row.record for row in rows.values() if row and row.record]
+    faults = {name: _row_fault(name) for name in foreign}
+    plugin_records: list[type[Record]] = [
+        record for name in foreign if not faults[name] and (record := CONTROLLERS[name].record) is not None
+    ]
     schemas += [("controllers", record) for record in plugin_records]
     if prim.IsA(UsdGeom.Camera):
         schemas.append(("cameras", records.CameraRecord))
@@ -575,13 +577,20 @@ def _kind_of(prim: Usd.Prim, type_name: str, applied: tuple[str, ...]) -> Kind:
             foreign=foreign,
             records=plugin_records,
         ),
-        faults=tuple(_row_fault(name) for name, row in rows.items() if row is None or row.record is None),
+        faults=tuple(filter(None, faults.values())),
     )
 
 
 def _row_fault(schema: str) -> str:
-    """Return why the plug-in of an applied schema has no record for it."""
-    return CONTROLLERS.fault(schema) or f"controller {quoted(schema)} is for interfaces: it has no record"
+    """Return why prims with the schema of a plug-in cannot be read, "" where they can."""
+    row = CONTROLLERS.get(schema)
+    if row is None:
+        return CONTROLLERS.fault(schema)
+    if row.record is None:
+        return f"controller {quoted(schema)} is for interfaces: it has no record"
+    owner = schema_name(row.record)
+    # Planning knows a controller's schema by its record.
+    return "" if owner == schema else f"the record of controller {quoted(schema)} is that of {quoted(owner)}"
 
 
 def _plugin_fault(path: str, fault: str) -> Diagnostic:

@@ -56,6 +56,8 @@ ASSETS = [
     "scale_on_body",
     "units_centimetres_y_up",
 ]
+WILD = {"fleet", "physics_scene"}
+"""Contacts and a joint at 1,000 rad/s: differences of the last digit grow."""
 NEITHER = (
     "key_", "nkey", "name_", "nnames", "names", "nbuffer", "npaths", "paths", "mesh_pathadr", "signature", "narena",
     # MuJoCo's reader gives equalities of joints no type of object; nothing reads it.
@@ -116,9 +118,10 @@ def assert_same_motion(simulation: Simulation, loaded: Any, *, tolerance: float)
         mujoco.mj_step(loaded, data)
         simulation.step(1)
         if step % 10 == 9:
-            scale = 1.0 + np.abs(data.qvel).max(initial=0.0)
-            np.testing.assert_allclose(data.qpos, simulation.data.qpos, atol=tolerance)
-            np.testing.assert_allclose(data.qvel, simulation.data.qvel, atol=tolerance * scale)
+            for name in ("qpos", "qvel"):
+                ours, theirs = getattr(simulation.data, name), getattr(data, name)
+                scale = 1.0 + np.abs(theirs).max(initial=0.0)
+                np.testing.assert_allclose(theirs, ours, atol=tolerance * scale, err_msg=name)
     assert data.time == pytest.approx(2.0, abs=model.opt.timestep)
 
 
@@ -128,8 +131,7 @@ def test_plain_mujoco_loads_the_same_model_and_moves_it_alike(asset: str, tmp_pa
     loaded = exported(plan, tmp_path / "robot.xml")
     ours = compiled(plan)
     assert_equal(ours.model, loaded)
-    # In contacts, differences of the last digit grow.
-    assert_same_motion(Simulation(ours), loaded, tolerance=1e-4 if "fleet" in asset else 1e-9)
+    assert_same_motion(Simulation(ours), loaded, tolerance=1e-3 if Path(asset).stem in WILD else 1e-9)
 
 
 @pytest.mark.parametrize("asset", EXAMPLES[:2])
