@@ -186,6 +186,17 @@ def test_a_rover_in_lockstep(suite: Suite) -> None:
             assert rover.messages("/rover/scan")[0].header.stamp.nanosec > 0
             assert not [message for kind, message in rover.warnings if kind.startswith("schedule.rate")]
 
+        def test_the_same_in_every_run(bridge):
+            pytest.importorskip("mujoco")
+            found = []
+            for _ in range(2):
+                rover = bridge(ROVER.replace("rover.usda", "world.usda"), backend="mujoco")
+                rover.run_for(0.5, commands={"/rover/cmd_vel": {"linear": {"x": 0.5}, "angular": {"z": 0.3}}})
+                found.append({name: rover.messages(name) for name in rover.topics()})
+                rover.close()
+            assert found[0] == found[1]
+            assert len(found[0]["/rover/scan"]) > 3
+
         def test_nothing_of_another_test_is_left(bridge):
             assert bridge(ROVER, backend="kinematic").last("/rover/odom").pose.pose.position.x == 0.0
 
