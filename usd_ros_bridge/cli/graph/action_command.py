@@ -170,22 +170,39 @@ def send_goal(
                 raise GraphError(f"Action server is not available after waiting {longest:g} seconds.")
             written.stamp(client.node.get_clock().now().to_msg())
             show(f"Sending goal:\n     {message_to_yaml(written.message)}")
-            sent = sender.send_goal_async(written.message, _show_feedback if feedback else None)
+            printer = _FeedbackPrinter()
+            sent = sender.send_goal_async(written.message, printer.receive if feedback else None)
             client.spin_until(sent.done)
             if sent.exception() is not None:
                 raise GraphError(f"Exception while sending goal: {sent.exception()!r}")
-            _follow_goal(client, sent.result(), timeout)
+            _follow_goal(client, sent.result(), timeout, printer)
         finally:
             sender.destroy()
 
 
-def _show_feedback(message: Any) -> None:
-    from usd_ros_bridge.ros.message_text import message_to_yaml
+class _FeedbackPrinter:
+    """Print feedback, after the acceptance of its goal: topic and service are two ways, and either may be faster."""
 
-    show(f"Feedback:\n    {message_to_yaml(message.feedback)}")
+    def __init__(self) -> None:
+        self._early: list[Any] | None = []
+
+    def receive(self, message: Any) -> None:
+        """Print a feedback message, or keep it until `start`."""
+        from usd_ros_bridge.ros.message_text import message_to_yaml
+
+        if self._early is None:
+            show(f"Feedback:\n    {message_to_yaml(message.feedback)}")
+        else:
+            self._early.append(message)
+
+    def start(self) -> None:
+        """Print what arrived so far, and from now on everything at once."""
+        early, self._early = self._early or [], None
+        for message in early:
+            self.receive(message)
 
 
-def _follow_goal(client: PeerClient, handle: Any, timeout: int | None) -> None:
+def _follow_goal(client: PeerClient, handle: Any, timeout: int | None, feedback: _FeedbackPrinter) -> None:
     """Wait for the result of a goal, and print it. An interruption cancels the goal.
 
     Raises:
@@ -196,6 +213,7 @@ def _follow_goal(client: PeerClient, handle: Any, timeout: int | None) -> None:
     if not handle.accepted:
         raise GraphError("Goal was rejected.")
     show(f"Goal accepted with ID: {bytes(handle.goal_id.uuid).hex()}\n")
+    feedback.start()
     future = handle.get_result_async()
     try:
         if not client.spin_until(future.done, timeout):
