@@ -26,9 +26,9 @@ backend = ArrayBackend(
     velocity_rows=[model.joint(name).dofadr[0] for name in layout.dofs],
 )
 seconds = float(sys.argv[1]) if len(sys.argv) > 1 else float("inf")
+mujoco.mj_step1(model, data)  # the bridge reads the first poses when it opens
 with Bridge(plan, backend) as bridge:
     start = time.time()
-    mujoco.mj_step1(model, data)
     while data.time < seconds:
         data.ctrl[actuators] = np.nan_to_num(backend.commands.joint_position)  # 0 until commanded
         mujoco.mj_step2(model, data)

@@ -38,13 +38,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_load_initial_conftests(parser: pytest.Parser) -> Iterator[None]:
     """Add `--update`, unless another plug-in or a conftest.py of the user has an option of that name."""
     yield
-    try:
+    # Theirs means the same: what is compared is written again. pytest 8 and older see no conflict between groups.
+    if not _has_option(parser, "--update"):
         parser.getgroup("usd_ros_bridge").addoption(
             "--update", action="store_true", help="write the plan snapshots again (plan_snapshot)"
         )
-    except ValueError:
-        # Theirs means the same: what is compared is written again.
-        return
+
+
+def _has_option(parser: pytest.Parser, name: str) -> bool:
+    try:
+        _, unknown = parser.parse_known_and_unknown_args([name])
+    except pytest.UsageError:
+        # It takes a value.
+        return True
+    return name not in unknown
 
 
 @pytest.hookimpl(hookwrapper=True)

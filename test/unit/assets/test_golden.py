@@ -36,6 +36,8 @@ def plan_of(name: str) -> dict[str, object]:
 
 
 def comparable(text: str) -> dict[str, object]:
+    # Which package has a name like that depends on what is installed.
+    text = re.sub(r"did you mean [^?]*\? (?=install it)", "", text)
     return json.loads(CUT_QUOTE.sub(r"\1...'", text))
 
 
