@@ -344,7 +344,9 @@ class ImpliedControllers:
 
     def _of_plugin(self, draft: InterfaceDraft, held: set[int]) -> ControllerPlan | None:
         """Return the controller that a plug-in has for the interface's type, None where none has."""
-        if draft.role not in ("subscription", "server") or not CONTROLLERS.is_foreign(draft.type):
+        # Requests of services go to handlers: nothing would deliver them to a controller.
+        receives = draft.role == "subscription" or (draft.kind == "action" and draft.role == "server")
+        if not receives or not CONTROLLERS.is_foreign(draft.type):
             return None
         schema = CONTROLLERS.get(draft.type)
         if schema is None:
