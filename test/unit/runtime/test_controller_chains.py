@@ -65,6 +65,14 @@ ROW = ControllerSchema(
                 types=frozenset({"std_msgs/msg/Float64MultiArray"})),),
     chain="drive",
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkRecord(ControllerRecord):
+    drive: tuple[str, ...] | None = attribute("chain_link:drive", "rel")
+
+
+LINK = ControllerSchema(record=LinkRecord, group="plugin_chain_test:Chains", chain="drive", references=NAMES)
 '''
 ASSET = f"""#usda 1.0
 (
@@ -102,7 +110,9 @@ def Xform "rover" (
 @pytest.fixture(scope="module", autouse=True)
 def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     folder = tmp_path_factory.mktemp("site")
-    points = {"controllers": {"ChainTestAPI": "plugin_chain_test:ROW"}}
+    points = {
+        "controllers": {"ChainTestAPI": "plugin_chain_test:ROW", "ChainLinkAPI": "plugin_chain_test:LINK"}
+    }
     install_plugin(folder, "chain-test", entry_points=points, modules={"plugin_chain_test": MODULE})
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(folder))
@@ -235,3 +245,21 @@ def test_a_chain_to_a_drive_that_cannot_work_stays_inactive(tmp_path: Path) -> N
     assert chain.reason.startswith(
         f"the controller '{drive_path()}' that it commands cannot work: ros:diff_drive"
     )
+
+
+def test_a_chain_in_a_circle_stays_inactive(tmp_path: Path) -> None:
+    links = "".join(
+        f'''def Scope "{name}" (prepend apiSchemas = ["ChainLinkAPI"])
+{{
+    rel chain_link:drive = </rover/{other}>
+}}
+'''
+        for name, other in (("first", "second"), ("second", "first"))
+    )
+    plan = plan_of(tmp_path, extra=links)
+    reasons = {each.path: each.reason for each in plan.controllers if each.schema == "ChainLinkAPI"}
+    assert reasons == {
+        f"/rover/{name}": f"its chain leads back to '/rover/{name}'" for name in ("first", "second")
+    }
+    faults = [(each.code, each.path) for each in plan.diagnostics if each.severity == "error"]
+    assert faults == [("4.2.3.target", "/rover/first"), ("4.2.3.target", "/rover/second")]
