@@ -69,6 +69,12 @@ class Arm:
             lambda: self.running.row(TOPIC, "subscription").count == count, what=f"{count} joint states"
         )
 
+    def wait_for_output(self, count: int) -> None:
+        """Wait until the bridge has counted so many transforms: a subscriber may have them before."""
+        self._harness.wait_for(
+            lambda: self.running.row("/arm/tf").count == count, what=f"{count} sent transforms"
+        )
+
     def wait_for(self, stamp_ns: int) -> None:
         """Wait for the transform of a stamp."""
         self._harness.wait_for(lambda: self.stamps[-1:] == [stamp_ns], what=f"the transform of {stamp_ns}")
@@ -85,8 +91,8 @@ def test_every_message_is_relayed_once_and_counted(start, ros_harness, relayed):
         arm.send(0.01 * number, stamp, velocity=[0.5])
         arm.wait_for(stamp)
     assert arm.received == [(s, pytest.approx(np.sin(0.005 * n), abs=1e-15)) for n, s in enumerate(stamps)]
-    rows = arm.running.row("/arm/tf"), arm.running.row(TOPIC, "subscription")
-    assert [row.count for row in rows] == [60, 60]
+    arm.wait_for_output(60)
+    arm.wait_for_input(60)
     assert sum(arrivals for arrivals, _ in relayed) > 30
     assert not arm.running.warnings.faults
 
@@ -140,7 +146,7 @@ def test_a_message_that_differs_goes_through_a_tick_and_relaying_goes_on(start, 
                 arm.states.publish(message(stamp_ns=second * 10**9, **fields))
                 arm.wait_for(second * 10**9)
     assert [z for _, z in arm.received] == pytest.approx([np.sin(0.125)] * second)
-    assert arm.running.row("/arm/tf").count == second
+    arm.wait_for_output(second)
     assert sum(published for _, published in relayed) >= 9, "some of each run of equal messages"
     counts = len(arm.received)
     # None of these moves anything: one is faulty, one is older, one is not finite.
@@ -153,7 +159,7 @@ def test_a_message_that_differs_goes_through_a_tick_and_relaying_goes_on(start, 
     assert len(arm.received) == counts + 1
     reports = [kind.partition(":")[0] for kind, _ in arm.running.warnings.faults]
     assert sorted(set(reports)) == ["joint_states.length", "joint_states.unknown", "tf.finite"]
-    assert arm.running.row(TOPIC, "subscription").count == second + 4
+    arm.wait_for_input(second + 4)
 
 
 def test_the_rate_of_tf_is_an_upper_bound_and_the_last_message_is_sent(start, ros_harness, relayed):
@@ -165,10 +171,11 @@ def test_the_rate_of_tf_is_an_upper_bound_and_the_last_message_is_sent(start, ro
             arm.send(0.1, count * 10**9)
         arm.wait_for_input(count)
     arm.wait_for(count * 10**9)
-    assert len(arm.received) <= 5.0 * (time.monotonic() - begin) + 1
+    # One more for a deadline that had passed at the beginning.
+    assert len(arm.received) <= 5.0 * (time.monotonic() - begin) + 2
     assert arm.stamps == sorted(set(arm.stamps))
-    assert arm.running.row(TOPIC, "subscription").count == 100
-    assert arm.running.row("/arm/tf").count == len(arm.received)
+    arm.wait_for_input(100)
+    arm.wait_for_output(len(arm.received))
 
 
 def test_a_subscriber_that_joins_while_messages_are_relayed_gets_them(start, ros_harness, relayed):
@@ -188,8 +195,8 @@ def test_status_from_another_thread_is_up_to_date_in_the_midst_of_relaying(start
     for second in range(1, 31):
         arm.send(0.1, second * 10**9)
         arm.wait_for(second * 10**9)
-        assert arm.running.row("/arm/tf").count == second
-        assert arm.running.row(TOPIC, "subscription").count == second
+        arm.wait_for_output(second)
+        arm.wait_for_input(second)
     assert sum(published for _, published in relayed) > 10
 
 
@@ -227,7 +234,7 @@ def test_a_publisher_that_changes_is_followed(start, ros_harness, relayed):
     for second in range(11, 21):
         arm.send(0.1, second * 10**9)
         arm.wait_for(second * 10**9)
-    assert arm.running.row("/arm/tf").count == 20
+    arm.wait_for_output(20)
 
 
 def test_publishers_that_take_turns_cost_no_more_than_ticks(start, ros_harness, monkeypatch):
