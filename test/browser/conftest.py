@@ -33,8 +33,11 @@ WAIT_S = 90.0
 STILL = 3
 """Largest difference of a channel between pictures that are the same."""
 EQUAL_PICTURES = 3
-EXPECTED_ERRORS = ("ERR_CONNECTION_REFUSED", "WebSocket connection")
-"""What a browser says of a server that has gone, in tests that end one."""
+EXPECTED_ERRORS = ("ERR_CONNECTION_REFUSED", "WebSocket connection", "Tried to update non-existent component")
+"""What a browser says of a server that has gone, in tests that end one.
+
+And of a component that is updated and then removed in one batch: viser's page applies updates last.
+"""
 
 
 class BrowserPage:
