@@ -438,7 +438,10 @@ def test_the_documented_handler(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     monkeypatch.chdir(ROOT)
     namespace: dict[str, Any] = {}
-    exec(compile(block, "handlers.md", "exec"), namespace)
+    # The test steps by itself.
+    bound, loop, _ = block.partition("\nwith bridge:")
+    assert loop
+    exec(compile(bound, "handlers.md", "exec"), namespace)
     with namespace["bridge"] as bridge:
         bridge.step(MS)
         response = Trigger.Response()
