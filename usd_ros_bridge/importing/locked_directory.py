@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -41,7 +42,14 @@ def filled_directory(partial: Path, *, waits: bool) -> Iterator[Path]:
 
 def _lock(directory: Path, *, waits: bool) -> int:
     while True:
-        directory.mkdir(parents=True, exist_ok=True)
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except FileExistsError:
+            # `mkdir` fails, too, if the owner removes the directory while it looks at it.
+            with suppress(FileNotFoundError):
+                if not stat.S_ISDIR(directory.lstat().st_mode):
+                    raise
+            continue
         try:
             descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         except FileNotFoundError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,23 @@ def test_one_waits_for_another_that_fills_a_directory(tmp_path: Path) -> None:
         assert names(partial) == ["environment"]
     assert process.communicate(timeout=30.0)[0] == "empty\n"
     assert names(tmp_path) == []
+
+
+def test_owners_that_come_and_go_do_not_disturb_each_other(tmp_path: Path) -> None:
+    def own(_: int) -> None:
+        for _ in range(500):
+            with filled_directory(tmp_path / "partial", waits=True) as partial:
+                assert names(partial) == []
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(own, range(4)))
+    assert names(tmp_path) == []
+
+
+def test_a_file_in_the_place_of_the_directory_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "partial").touch()
+    with pytest.raises(FileExistsError), filled_directory(tmp_path / "partial", waits=True):
+        pass
 
 
 def test_force_replaces_what_import_made(tmp_path: Path) -> None:
