@@ -35,12 +35,12 @@ from usd_ros_bridge.planning.kinematics.kinematic_model import (
     rest_body_poses,
 )
 from usd_ros_bridge.planning.kinematics.solver_attributes import check_solvers
-from usd_ros_bridge.planning.modelled_sensors import plan_modelled_sensors
 from usd_ros_bridge.planning.names import Nearest
 from usd_ros_bridge.planning.physics.physics_scene import plan_physics_scene
 from usd_ros_bridge.planning.placement import InterfacePlacer, check_joints, narrow_to_broadcasters
 from usd_ros_bridge.planning.plan_controllers import plan_controllers
 from usd_ros_bridge.planning.plan_scene import plan_scene
+from usd_ros_bridge.planning.plugin_sensors import plan_plugin_sensors
 from usd_ros_bridge.planning.robot_joints import RobotJoints
 from usd_ros_bridge.planning.robots import (
     assign_rows,
@@ -143,7 +143,7 @@ def _plan_robots(
     topics = narrow_to_broadcasters(topics, controllers)
     topics = check_offered(topics, robots, findings)
     check_joints(topics, robots, findings)
-    topics, sensors = plan_modelled_sensors(records, topics, findings)
+    topics, sensors = plan_plugin_sensors(records, topics, findings)
     if not robots and not options.contexts:
         findings.warning(
             "2.1.no_robot",

@@ -22,7 +22,7 @@ from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.planning.names import Nearest, is_below
 
 
-def plan_modelled_sensors(
+def plan_plugin_sensors(
     records: StageRecords, topics: Sequence[TopicPlan], findings: DiagnosticCollector
 ) -> tuple[tuple[TopicPlan, ...], tuple[SensorPlan, ...]]:
     """Find the publishers that sensor models feed: those on their prims, or below them.
