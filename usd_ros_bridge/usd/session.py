@@ -5,18 +5,14 @@ Importing this module does not load OpenUSD: a bridge whose stage is a `Deferred
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from ctypes import CDLL, c_void_p
 from importlib import import_module
-from importlib.util import find_spec
-from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from usd_ros_bridge.options import ReadOptions, VariantSelection, VariantSet
 from usd_ros_bridge.process_settings import freeze_garbage_collector, gc_paused
+from usd_ros_bridge.usd import load_libraries
 from usd_ros_bridge.usd.edit.lock import StageLock, lock_of, share_lock
 
 if TYPE_CHECKING:
@@ -60,30 +56,9 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    load_libraries()
     value = globals()[name] = getattr(import_module(f"usd_ros_bridge.usd.{home}"), name)
     return value
-
-
-def _load_libraries() -> None:
-    """Load the libraries of OpenUSD without the GIL. Does nothing if they are loaded.
-
-    Their static constructors release the GIL and take it again, while the dynamic loader is locked. Another thread that
-    got the GIL meanwhile and loads a library itself, for an extension module or the type support of an endpoint, would
-    wait for the loader with the GIL, and this thread for the GIL with the loader: for ever.
-    """
-    if "pxr.Tf" in sys.modules or os.name != "posix":
-        return
-    package = find_spec("pxr")
-    folders = package.submodule_search_locations if package else None
-    # Called through ctypes, it runs without the GIL; `ctypes.CDLL` and an import keep it.
-    dlopen = CDLL(None).dlopen
-    dlopen.restype = c_void_p
-    for folder in folders or ():
-        for file in sorted(
-            [*Path(folder).glob("Tf/_tf*.so"), *Path(folder).glob("UsdPhysics/_usdPhysics*.so")]
-        ):
-            # What cannot be loaded here, the import reports.
-            dlopen(os.fsencode(file), sys.getdlopenflags())
 
 
 class DeferredStage:
@@ -160,9 +135,7 @@ class DeferredStage:
         return describer
 
     def _open(self) -> Any:
-        _load_libraries()
-        from usd_ros_bridge.usd.open import open_stage
-        from usd_ros_bridge.usd.tf_errors import quiet
+        from usd_ros_bridge.usd import open_stage, quiet
 
         with quiet():
             stage = open_stage(self._asset, self._options)
