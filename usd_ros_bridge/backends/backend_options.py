@@ -68,7 +68,7 @@ class BackendInfo:
 
 def option_parsers(backend: str) -> dict[str, OptionParser]:
     """Return the parsers of the options of a backend of the package, for `parse_options`."""
-    return {name: option.parse for name, option in BACKENDS[backend].options.items()}
+    return {name: option.parse for name, option in BUILT_IN_BACKENDS[backend].options.items()}
 
 
 def declared_options(backend: object) -> Mapping[str, BackendOption]:
@@ -288,7 +288,7 @@ _PLAYBACK_OPTIONS = {
     ),
 }
 
-BACKENDS: Mapping[str, BackendInfo] = {
+BUILT_IN_BACKENDS: Mapping[str, BackendInfo] = {
     "mujoco": BackendInfo(
         summary="simulates drives, gravity and contacts with MuJoCo; measures sensors, owns time",
         options=_MUJOCO_OPTIONS,
@@ -311,5 +311,5 @@ BACKENDS: Mapping[str, BackendInfo] = {
     "null": BackendInfo(summary="shows the state as authored", options={}),
 }
 
-for _backend, _info in BACKENDS.items():
+for _backend, _info in BUILT_IN_BACKENDS.items():
     declare_options(_backend, _info.options)

@@ -79,7 +79,7 @@ def backend_fault(name: str) -> str:
     Args:
         name: One of `backend_names`.
     """
-    info = backend_options.BACKENDS.get(name)
+    info = backend_options.BUILT_IN_BACKENDS.get(name)
     if info is not None and info.requirement is not None:
         if not is_installed(info.requirement.modules[0]):
             return f"not installed: {info.requirement.remedy}"
@@ -97,7 +97,7 @@ def backend_options_of(name: str) -> Mapping[str, BackendOption]:
     Args:
         name: One of `backend_names` without a fault.
     """
-    info = backend_options.BACKENDS.get(name)
+    info = backend_options.BUILT_IN_BACKENDS.get(name)
     return declared_options(load_backend(name)) if info is None else info.options
 
 

@@ -73,15 +73,15 @@ def backends() -> None:
 
     `run --backend NAME --backend-option KEY=VALUE` uses them.
     """
-    from usd_ros_bridge.backends.backend_options import BACKENDS
+    from usd_ros_bridge.backends.backend_options import BUILT_IN_BACKENDS
     from usd_ros_bridge.backends.registry import backend_fault, backend_names, backend_options_of
 
     names = backend_names()
     for name in [
-        *(name for name in BACKENDS if name in names),
-        *(name for name in names if name not in BACKENDS),
+        *(name for name in BUILT_IN_BACKENDS if name in names),
+        *(name for name in names if name not in BUILT_IN_BACKENDS),
     ]:
-        fault, info = backend_fault(name), BACKENDS.get(name)
+        fault, info = backend_fault(name), BUILT_IN_BACKENDS.get(name)
         click.secho(name, bold=True, nl=False)
         click.secho(escaped(f"  {fault or 'installed'}"), fg=_COLOURS["warning" if fault else "ok"])
         if info is not None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from usd_ros_bridge.backends.backend_options import BACKENDS
+from usd_ros_bridge.backends.backend_options import BUILT_IN_BACKENDS
 from usd_ros_bridge.backends.base import Backend
 from usd_ros_bridge.errors import BridgeError, alternatives, quoted
 from usd_ros_bridge.model.message_types import TF_MESSAGE
@@ -360,7 +360,7 @@ class LockstepBridge:
     def _with_ros(self) -> Bridge:
         options = self._options
         choice = choose(self._plan, self._backend, inform=lambda *_: None)
-        known = BACKENDS.get(choice.name)
+        known = BUILT_IN_BACKENDS.get(choice.name)
         if known is not None and _LOCKSTEP in known.options:
             # As without ROS: time waits for sensors.
             options = replace(options, backend_options={_LOCKSTEP: "true", **options.backend_options})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from usd_ros_bridge.backends.backend_options import BACKENDS
+from usd_ros_bridge.backends.backend_options import BUILT_IN_BACKENDS
 from usd_ros_bridge.backends.base import (
     count_in,
     flag,
@@ -68,7 +68,7 @@ def test_a_misspelt_option_is_suggested() -> None:
 
 
 def test_an_option_of_another_backend_names_that_backend() -> None:
-    for backend, options in ((name, info.options) for name, info in BACKENDS.items()):
+    for backend, options in ((name, info.options) for name, info in BUILT_IN_BACKENDS.items()):
         for option in options:
             with pytest.raises(BackendError) as refused:
                 parse_options("null", {option: "1"}, {})

@@ -10,7 +10,7 @@ import pytest
 from builders.plans import rover
 from foreign_plugins import install_plugin
 from usd_ros_bridge.backends import registry
-from usd_ros_bridge.backends.backend_options import BACKENDS as INFOS
+from usd_ros_bridge.backends.backend_options import BUILT_IN_BACKENDS as INFOS
 from usd_ros_bridge.backends.null import NullBackend
 from usd_ros_bridge.errors import BackendError
 from usd_ros_bridge.options import BridgeOptions

@@ -11,7 +11,7 @@ pytest.importorskip("click", reason="click is not installed: make setup")
 from cli_calls import call_cli
 from hidden_modules import start_without
 from usd_ros_bridge.backends import registry
-from usd_ros_bridge.backends.backend_options import BACKENDS
+from usd_ros_bridge.backends.backend_options import BUILT_IN_BACKENDS
 from usd_ros_bridge.backends.base import parse_options
 from usd_ros_bridge.errors import BackendError
 from usd_ros_bridge.requirements import MUJOCO
@@ -24,7 +24,7 @@ def test_all_backends_are_listed_with_their_options() -> None:
     assert (result.returncode, result.stderr) == (0, "")
     lines = result.stdout.splitlines()
     assert {line.split()[0] for line in lines if not line.startswith(" ")} == set(registry.backend_names())
-    for info in BACKENDS.values():
+    for info in BUILT_IN_BACKENDS.values():
         assert f"  {info.summary}" in lines
         for name, option in info.options.items():
             (line,) = {each for each in lines if each.startswith(f"    {name}  {option.help} (")}
@@ -47,10 +47,10 @@ def test_a_backend_that_is_missing_is_refused_with_what_installs_it(tmp_path: Pa
     assert f"backend mujoco cannot be loaded: no module mujoco: {MUJOCO.remedy}" in result.stderr
 
 
-@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize("name", BUILT_IN_BACKENDS)
 def test_the_table_is_what_the_backend_parses(name: str) -> None:
     """A number out of the range that is shown, and a choice that is not listed, are refused."""
-    for option, each in BACKENDS[name].options.items():
+    for option, each in BUILT_IN_BACKENDS[name].options.items():
         parsers = {option: each.parse}
         if each.kind == "choice":
             for choice in each.possible.split(", "):
@@ -67,9 +67,9 @@ def test_the_defaults_of_mujoco_are_those_of_its_options() -> None:
     from usd_ros_bridge.backends.mujoco.mujoco_options import DEFAULT_TIMESTEP, MujocoOptions
 
     default = MujocoOptions()
-    for name, option in BACKENDS["mujoco"].options.items():
+    for name, option in BUILT_IN_BACKENDS["mujoco"].options.items():
         if name in ("dt", "integrator"):
             continue
         parsed = MujocoOptions.parse({name: option.default})
         assert parsed == default, name
-    assert BACKENDS["mujoco"].options["dt"].default.endswith(f" {DEFAULT_TIMESTEP}")
+    assert BUILT_IN_BACKENDS["mujoco"].options["dt"].default.endswith(f" {DEFAULT_TIMESTEP}")

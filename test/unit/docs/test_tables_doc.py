@@ -15,7 +15,7 @@ from markdown_docs import PAGES, ROOT, anchors, codes, links, page_text, rows, s
 
 from usd_ros_bridge.backends import joint_states
 from usd_ros_bridge.backends.array import ArrayBackend
-from usd_ros_bridge.backends.backend_options import BACKENDS as BACKENDS_OF_THE_PACKAGE
+from usd_ros_bridge.backends.backend_options import BUILT_IN_BACKENDS as BACKENDS_OF_THE_PACKAGE
 from usd_ros_bridge.backends.base import Backend, Capabilities
 from usd_ros_bridge.backends.registry import load_backend
 from usd_ros_bridge.model.message_types import JOINT_STATE, JOINT_TRAJECTORY, MESSAGE_TYPES

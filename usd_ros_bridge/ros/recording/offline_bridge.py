@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from usd_ros_bridge.backends.backend_options import BACKENDS
+from usd_ros_bridge.backends.backend_options import BUILT_IN_BACKENDS
 from usd_ros_bridge.backends.base import Backend, needs_physics
 from usd_ros_bridge.errors import BridgeError, OptionError, alternatives, quoted
 from usd_ros_bridge.model.periods import SECOND_NS, nanoseconds
@@ -230,7 +230,7 @@ class OfflineBridge:
         self, domains: OfflineDomains, choice: Choice, plan: BridgePlan, backend: Backend
     ) -> Runtime:
         options = self._options
-        known = BACKENDS.get(choice.name)
+        known = BUILT_IN_BACKENDS.get(choice.name)
         if backend is choice.backend and known is not None and _LOCKSTEP in known.options:
             # Time waits for nobody else here: without, most images and scans would be missing.
             options = replace(options, backend_options={_LOCKSTEP: "true", **options.backend_options})

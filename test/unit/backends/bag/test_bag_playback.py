@@ -843,7 +843,7 @@ def test_options_of_bags_need_a_bag() -> None:
 
 def test_without_rosbags_one_line_says_what_installs_it(tmp_path: Path) -> None:
     code = """
-from usd_ros_bridge.backends.backend_options import BACKENDS
+from usd_ros_bridge.backends.backend_options import BUILT_IN_BACKENDS
 from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.backends.playback import PlaybackBackend
 from usd_ros_bridge.errors import BackendError
