@@ -245,10 +245,10 @@ def generate(package: Package) -> None:
     adapted = package.build / "adapter.json"
     tuples = [f"{package.build / 'definitions'}:{p.parent.name}/{p.name}" for p in package.definitions]
     adapted.write_text(json.dumps({"non_idl_tuples": tuples}))
-    run(
-        sys.executable, "-m", "rosidl_adapter", "--package-name", package.name, "--arguments-file", adapted,
-        "--output-dir", package.build / "idl", "--output-file", package.build / "idl" / "tuples",
-    )  # fmt: skip
+    idl = package.build / "idl"
+    inputs: list[str | Path] = ["--package-name", package.name, "--arguments-file", adapted]
+    outputs: list[str | Path] = ["--output-dir", idl, "--output-file", idl / "tuples"]
+    run(sys.executable, "-m", "rosidl_adapter", *inputs, *outputs)
     run_generator(package, "rosidl_generator_type_description")
     generators: list[tuple[str, ...]] = [
         ("rosidl_generator_c",),
@@ -341,10 +341,9 @@ def compile_one(package: Package, source: Path) -> None:
     headers += [path for path in (PREFIX / "include").iterdir() if not path.name.startswith("python")]
     headers += [PREFIX / "include", Path(sysconfig.get_paths()["include"]), Path(np.get_include())]
     compiler = ["g++", "-std=c++17"] if source.suffix == ".cpp" else ["gcc", "-std=gnu11"]
-    run(
-        *compiler, "-O2", "-fPIC", "-DNDEBUG", f"-DROSIDL_GENERATOR_C_BUILDING_DLL_{package.name}", "-c",
-        "-o", object_of(source), source, *(f"-I{path}" for path in headers),
-    )  # fmt: skip
+    flags = ["-O2", "-fPIC", "-DNDEBUG", f"-DROSIDL_GENERATOR_C_BUILDING_DLL_{package.name}"]
+    flags += [f"-I{path}" for path in headers]
+    run(*compiler, "-c", "-o", object_of(source), source, *flags)
 
 
 def link(
@@ -356,11 +355,9 @@ def link(
         runtime += ["fastcdr", "rosidl_typesupport_fastrtps_c", "rosidl_typesupport_fastrtps_cpp"]
     runtime.append("rosidl_typesupport_introspection_c")
     names = [f"{package.name}__{part}" for part in siblings] + libraries + runtime
-    run(
-        "g++", "-shared", "-o", target, *map(object_of, sources), f"-L{package.build / 'lib'}", f"-L{PREFIX / 'lib'}",
-        "-s", "-Wl,--as-needed", "-Wl,--allow-shlib-undefined", "-Wl,-rpath,$ORIGIN:$ORIGIN/../../..",
-        *(f"-l{name}" for name in names),
-    )  # fmt: skip
+    flags = ["-s", "-Wl,--as-needed", "-Wl,--allow-shlib-undefined", "-Wl,-rpath,$ORIGIN:$ORIGIN/../../.."]
+    flags += [f"-L{folder / 'lib'}" for folder in (package.build, PREFIX)]
+    run("g++", "-shared", "-o", target, *map(object_of, sources), *flags, *(f"-l{name}" for name in names))
 
 
 def object_of(source: Path) -> Path:
