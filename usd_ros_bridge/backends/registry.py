@@ -15,6 +15,7 @@ from usd_ros_bridge.requirements import is_installed
 BackendFactory = Callable[[], Any]
 """A class, or a function: called without arguments, it returns a backend that is not open."""
 _PACKAGE = "usd_ros_bridge.backends"
+_LOCKSTEP: Final = "lockstep"
 _MEMBERS = ("capabilities", "open", "inputs", "receive", "step", "reset", "close")
 
 
@@ -99,6 +100,19 @@ def backend_options_of(name: str) -> Mapping[str, BackendOption]:
     """
     info = backend_options.BUILT_IN_BACKENDS.get(name)
     return declared_options(load_backend(name)) if info is None else info.options
+
+
+def lockstep_options(name: str, options: Mapping[str, str]) -> dict[str, str]:
+    """Return backend options with `lockstep=true`, unless they have it, if the backend has such an option.
+
+    For whoever steps as fast as possible: without it, most images and scans would be missing.
+
+    Args:
+        name: Name of a backend; one that is not installed by it has no options.
+        options: Texts by key.
+    """
+    known = backend_options_of(name) if name in BACKENDS.names() else {}
+    return {_LOCKSTEP: "true", **options} if _LOCKSTEP in known else dict(options)
 
 
 def _checked(made: object, name: str) -> Backend:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from usd_ros_bridge.backends.backend_options import BUILT_IN_BACKENDS
 from usd_ros_bridge.backends.base import Backend
+from usd_ros_bridge.backends.registry import lockstep_options
 from usd_ros_bridge.errors import BridgeError, alternatives, quoted
 from usd_ros_bridge.model.message_types import TF_MESSAGE
 from usd_ros_bridge.model.periods import SECOND_NS
@@ -37,8 +37,6 @@ COMMAND_S = 0.1
 LOWEST_RATE = 100.0
 HIGHEST_RATE = 1000.0
 """Bounds of the default rate of ticks, Hz: the rate of controllers, and what tests can afford."""
-
-_LOCKSTEP = "lockstep"
 
 
 class LockstepBridge:
@@ -360,10 +358,8 @@ class LockstepBridge:
     def _with_ros(self) -> Bridge:
         options = self._options
         choice = choose(self._plan, self._backend, inform=lambda *_: None)
-        known = BUILT_IN_BACKENDS.get(choice.name)
-        if known is not None and _LOCKSTEP in known.options:
-            # As without ROS: time waits for sensors.
-            options = replace(options, backend_options={_LOCKSTEP: "true", **options.backend_options})
+        # As without ROS: time waits for sensors.
+        options = replace(options, backend_options=lockstep_options(choice.name, options.backend_options))
         domains = Domains(
             node_name=options.node_name,
             namespace=options.node_namespace,

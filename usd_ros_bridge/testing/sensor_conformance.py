@@ -18,7 +18,7 @@ from rclpy.serialization import deserialize_message, serialize_message
 
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.backends.base import EntityBackend
-from usd_ros_bridge.backends.registry import backend_options_of, load_backend
+from usd_ros_bridge.backends.registry import backend_options_of, load_backend, lockstep_options
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.model.sensor_schemas import SENSOR_MODELS, SensorPlan
 from usd_ros_bridge.options import BridgeOptions
@@ -85,11 +85,10 @@ class SensorBench:
         self.reports: dict[str, str] = {}
         self.time_ns = 0
         self._messages = CollectedMessages()
-        lockstep = {"lockstep": "true"} if "lockstep" in backend_options_of(backend) else {}
         self.runtime = Runtime(
             plan,
             load_backend(backend),
-            options=BridgeOptions(seed=seed, backend_options={**lockstep, **options}),
+            options=BridgeOptions(seed=seed, backend_options=lockstep_options(backend, options)),
             reporter=OnceReporter(self._note),
         )
         resources.callback(self.runtime.close)

@@ -8,8 +8,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from usd_ros_bridge.backends.backend_options import BUILT_IN_BACKENDS
 from usd_ros_bridge.backends.base import Backend, needs_physics
+from usd_ros_bridge.backends.registry import lockstep_options
 from usd_ros_bridge.errors import BridgeError, OptionError, alternatives, quoted
 from usd_ros_bridge.model.periods import SECOND_NS, nanoseconds
 from usd_ros_bridge.model.plan import BridgePlan
@@ -38,8 +38,6 @@ from usd_ros_bridge.start_phases import BACKEND, COMPILING, Progress
 
 if TYPE_CHECKING:
     from usd_ros_bridge.ros.recording.message_channels import MessageChannels
-
-_LOCKSTEP = "lockstep"
 
 
 class OfflineBridge:
@@ -230,10 +228,8 @@ class OfflineBridge:
         self, domains: OfflineDomains, choice: Choice, plan: BridgePlan, backend: Backend
     ) -> Runtime:
         options = self._options
-        known = BUILT_IN_BACKENDS.get(choice.name)
-        if backend is choice.backend and known is not None and _LOCKSTEP in known.options:
-            # Time waits for nobody else here: without, most images and scans would be missing.
-            options = replace(options, backend_options={_LOCKSTEP: "true", **options.backend_options})
+        if backend is choice.backend:
+            options = replace(options, backend_options=lockstep_options(choice.name, options.backend_options))
         return Runtime(
             plan,
             backend,
