@@ -127,8 +127,10 @@ def parse_contexts(texts: Iterable[str]) -> tuple[str, ...]:
     entries = tuple(entry for text in texts for entry in (each.strip() for each in text.split(",")) if entry)
     for entry in entries:
         if "{" in entry or "}" in entry:
-            raise OptionError(f"contexts: {quoted(entry)} has braces: write the alternatives, separated by commas")
-        if re.sub(r"\[[^][]+\]", "", entry).count("[") or re.sub(r"\[[^][]+\]", "", entry).count("]"):
+            raise OptionError(
+                f"contexts: {quoted(entry)} has braces: write the alternatives, separated by commas"
+            )
+        if not {"[", "]"}.isdisjoint(re.sub(r"\[[^][]+\]", "", entry)):
             raise OptionError(
                 f"contexts: {quoted(entry)} has a bracket without its other one; commas separate selectors, "
                 "also within brackets"
@@ -139,10 +141,10 @@ def parse_contexts(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 class Shard(NamedTuple):
-    """One of several equal parts of a fleet. Numbers begin at 1."""
+    """One of `total` equal parts of a fleet. Numbers begin at 1."""
 
     number: int
-    count: int
+    total: int
 
 
 def parse_shard(text: str) -> Shard | None:
@@ -155,14 +157,14 @@ def parse_shard(text: str) -> Shard | None:
         return None
     found = re.fullmatch(r"\s*([0-9]{1,9})\s*/\s*([0-9]{1,9})\s*", text)
     shard = Shard(int(found[1]), int(found[2])) if found else Shard(0, 0)
-    if not 1 <= shard.number <= shard.count:
+    if not 1 <= shard.number <= shard.total:
         raise OptionError(f"shard {quoted(text)} is not possible: write K/N, part K of N, as 1/4 to 4/4 are")
     return shard
 
 
 def _shard_text(text: str) -> str:
     shard = parse_shard(text)
-    return f"{shard.number}/{shard.count}" if shard else ""
+    return f"{shard.number}/{shard.total}" if shard else ""
 
 
 def parse_packages(texts: Iterable[str]) -> dict[str, str]:

@@ -79,7 +79,7 @@ def select_robots(options: PlanOptions, robots: Sequence[RobotRoot]) -> RobotSel
     found = len(mine)
     if shard := parse_shard(options.shard):
         number = shard.number - 1
-        mine = mine[number * found // shard.count : (number + 1) * found // shard.count]
+        mine = mine[number * found // shard.total : (number + 1) * found // shard.total]
         outside = outside and not number
     served = spawned.union(mine)
     return RobotSelection(
@@ -165,7 +165,9 @@ def _fault(selector: _Selector, robots: Sequence[RobotRoot]) -> str:
     text = selector.text
     paths = [robot.path for robot in robots]
     if not selector.is_path:
-        namespaces = list(dict.fromkeys(filter(None, (selector_namespace(each.namespace) for each in robots))))
+        namespaces = list(
+            dict.fromkeys(filter(None, (selector_namespace(each.namespace) for each in robots)))
+        )
         # A slash may be missing.
         path = next((path for path in paths if is_below(path, f"/{text}")), "")
         question = f"did you mean /{text}?" if path else did_you_mean(text, namespaces, count=1)
@@ -175,7 +177,9 @@ def _fault(selector: _Selector, robots: Sequence[RobotRoot]) -> str:
         return _sentence("no context is at or below what matches", text, "", paths)
     robot = next((path for path in paths if is_below(text, path)), "")
     if robot:
-        return f"contexts: {quoted(text)} is inside of the robot {robot}, which is served as a whole: name that"
+        return (
+            f"contexts: {quoted(text)} is inside of the robot {robot}, which is served as a whole: name that"
+        )
     return _sentence("no context is at or below", text, did_you_mean(text, paths, count=1), paths)
 
 

@@ -1,8 +1,8 @@
 """Population: which robots of a stage are composed. Robots that nobody serves are not, and take no memory.
 
-They are deactivated on the session layer of stages that the bridge opened itself, which leaves their root prims: so it is
-known what there is. A population mask would also leave out every prim that is new, and composes the whole stage again
-whenever it changes.
+They are deactivated on the session layer of stages that the bridge opened itself. Their root prims remain, so that it
+is known what there is. A population mask would leave out every new prim, too, and composes the whole stage again when
+it changes.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def scan_robots(
 class _Visited(NamedTuple):
     """What is known of a subtree: how many prims and levels it has, and what was found below its root."""
 
-    count: int
+    prims: int
     depth: int
     path: str
     found: tuple[_Found, ...]
@@ -171,8 +171,8 @@ class _Pass:
                     levels.append(below)
                     total += 1
                 else:
-                    total += known.count
-                    level.count += known.count
+                    total += known.prims
+                    level.count += known.prims
                     level.depth = max(level.depth, known.depth + 1)
                     if self._finder is not None:
                         self._finder.repeat(known, str(below.path))
@@ -314,7 +314,9 @@ class _RobotFinder:
         if above.kind == _INACTIVE or not active:
             return _Place(_INACTIVE)
         applied = {
-            name for spec in specs if spec.HasInfo(_SCHEMAS)
+            name
+            for spec in specs
+            if spec.HasInfo(_SCHEMAS)
             for name in spec.GetInfo(_SCHEMAS).GetAddedOrExplicitItems()
         }
         self.has_isaac = self.has_isaac or ISAAC_ROBOT in applied
@@ -334,7 +336,7 @@ class _RobotFinder:
         return place
 
     def _note_sources(self, path: str, nodes: list[Any]) -> None:
-        """Note the prims of the root's layer stack that this one is composed from: `active` of theirs would count here."""
+        """Note the prims of the root's layer stack that this one is composed from: their `active` would count here."""
         if len(nodes) == 1:
             return
         root_site = str(nodes[0].site).rpartition("<")[0]
@@ -362,7 +364,9 @@ class _RobotFinder:
                 name = each.name
                 if not is_inside and name.startswith(_IDLE_COLLECTIONS):
                     continue
-                kind = "joint" if name in _BODY_ENDS else "collection" if name.startswith(_COLLECTION) else "tie"
+                kind = (
+                    "joint" if name in _BODY_ENDS else "collection" if name.startswith(_COLLECTION) else "tie"
+                )
                 for target in self._targets(each, spec, path, index):
                     if not is_inside or not _is_below(target, place.root):
                         yield _Found("group" if is_group and is_inside else kind, path, target)

@@ -223,9 +223,7 @@ def _layers(stage: Any) -> list[Any]:
     own = set(stage.GetLayerStack(includeSessionLayers=True)) - set(stage.GetLayerStack(False))
     # Those of robots that are left out are read again, too: they say what there is, and may be composed later on.
     kept = [layer for layer in files_of(stage).kept.values() if layer not in set(used)]
-    return [
-        layer for layer in (*used, *kept) if not layer.anonymous and layer.realPath and layer not in own
-    ]
+    return [layer for layer in (*used, *kept) if not layer.anonymous and layer.realPath and layer not in own]
 
 
 def _missing(layer: Any) -> set[str]:

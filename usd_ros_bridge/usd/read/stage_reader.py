@@ -405,9 +405,11 @@ class _Walk:
         """Yield the records of the roots of robots that are left out. Their faults are for those who serve them."""
         reader = FieldReader([], self._prims.pause)
         for prim in self._left_out:
+            source = self._prims.source(prim.GetPath().pathString, prim)
             for collection, record_type in self._kinds.of(prim).schemas:
-                if collection in ROOTS:
-                    yield reader.record(record_type, self._prims.source(prim.GetPath().pathString, prim))
+                record = reader.record(record_type, source) if collection in ROOTS else None
+                if isinstance(record, (records.ContextRecord, records.IsaacRobotRecord)):
+                    yield record
 
     def _choose_physics(self, path: str, kind: Kind, contexts: Sequence[str]) -> None:
         """Read no physics of the robots that `contexts` leaves out."""
