@@ -42,6 +42,7 @@ from usd_ros_bridge.planning.plan_controllers import plan_controllers
 from usd_ros_bridge.planning.plan_scene import plan_scene
 from usd_ros_bridge.planning.plugin_sensors import plan_plugin_sensors
 from usd_ros_bridge.planning.robot_joints import RobotJoints
+from usd_ros_bridge.planning.robot_selection import selects_robots
 from usd_ros_bridge.planning.robots import (
     assign_rows,
     build_layout,
@@ -49,7 +50,6 @@ from usd_ros_bridge.planning.robots import (
     check_parent_frames,
     check_sizes,
 )
-from usd_ros_bridge.planning.robot_selection import selects_robots
 from usd_ros_bridge.planning.served_contexts import serve_contexts
 from usd_ros_bridge.planning.stage_index import StageIndex, index_stage
 from usd_ros_bridge.process_settings import gc_paused

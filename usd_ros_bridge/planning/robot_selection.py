@@ -1,8 +1,8 @@
 """Robot selection: which robots of a stage a bridge serves, by the options `contexts` and `shard`.
 
-A selector is a prim path (`/World/robot_1`), a namespace (`fleet/robot_1`, without a leading slash), or a glob of either:
-`*`, `?` and `[...]` stand for characters of one segment, a segment `**` for any number of segments. It selects all
-robots at or below what it matches. With `!` in front it takes robots out.
+A selector is a prim path (`/World/robot_1`), a namespace (`fleet/robot_1`, without a leading slash), or a glob of
+either: `*`, `?` and `[...]` stand for characters of one segment, a segment `**` for any number of segments. It selects
+all robots at or below what it matches. With `!` in front it takes robots out.
 """
 
 from __future__ import annotations

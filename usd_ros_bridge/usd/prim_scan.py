@@ -409,7 +409,6 @@ class _RobotFinder:
         for path in (scene, f"/{default_prim.lstrip('/')}"):
             bound.add(_at_or_above(path, robots))
         for each in self._found:
-            own = _at_or_above(each.path, robots)
             bound.update(_needed(each, robots, loose))
         return frozenset(robots - bound)
 
