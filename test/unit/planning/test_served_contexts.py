@@ -192,16 +192,13 @@ def _assert_same_physics(whole: BridgePlan, shards: Sequence[BridgePlan]) -> Non
     )
 
 
-def _without_rows(item: Any) -> dict[str, Any]:
-    """Return the fields of a physics item, but for rows of bodies, joints and degrees of freedom."""
-    values = {each.name: getattr(item, each.name) for each in dataclasses.fields(item)}
-    return {name: value for name, value in values.items() if not _is_row(value)}
-
-
-def _is_row(value: Any) -> bool:
-    if isinstance(value, tuple):
-        return bool(value) and all(map(_is_row, value))
-    return isinstance(value, int) and not isinstance(value, bool)
+def _without_rows(item: Any) -> Any:
+    """Return a physics item, but for rows of bodies, joints and degrees of freedom."""
+    if isinstance(item, tuple):
+        return tuple(_without_rows(each) for each in item)
+    if dataclasses.is_dataclass(item):
+        return {each.name: _without_rows(getattr(item, each.name)) for each in dataclasses.fields(item)}
+    return None if isinstance(item, int) and not isinstance(item, bool) else item
 
 
 def _assert_same_descriptions(whole: BridgePlan, shards: Sequence[BridgePlan]) -> None:
