@@ -32,10 +32,7 @@ TICKS = 60
 
 
 def shards(count: int = 2) -> list[PlanOptions]:
-    return [
-        PlanOptions(contexts=("/Fleet/rover_1", "/")),
-        PlanOptions(contexts=("/Fleet/rover_2", "/Fleet/arm")),
-    ]
+    return [PlanOptions(shard=f"{number}/{count}") for number in range(1, count + 1)]
 
 
 def commands(plan: BridgePlan) -> dict[str, Any]:
