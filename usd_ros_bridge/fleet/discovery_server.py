@@ -111,9 +111,13 @@ def parse_discovery_server(text: str, *, has_remote: bool = False) -> DiscoveryS
     try:
         address = socket.gethostbyname(host)
     except (OSError, UnicodeError) as error:
-        raise OptionError(f"discovery_server {quoted(text)}: {quoted(host)} is no address of a machine") from error
+        raise OptionError(
+            f"discovery_server {quoted(text)}: {quoted(host)} is no address of a machine"
+        ) from error
     if ip_address(address).is_unspecified:
-        raise OptionError(f"discovery_server {quoted(text)}: give the address by which nodes reach the server")
+        raise OptionError(
+            f"discovery_server {quoted(text)}: give the address by which nodes reach the server"
+        )
     return DiscoveryServer(address=address, port=int(port))
 
 
@@ -139,11 +143,15 @@ def server_command(profile: Path) -> tuple[str, ...]:
     program = next(_programs(), None)
     if program is None:
         raise OptionError(
-            f"discovery_server: {_PROGRAM} is not installed; it comes with Fast DDS, which ROS 2's default middleware needs"
+            f"discovery_server: {_PROGRAM} is not installed; it comes with Fast DDS, the default middleware of ROS 2"
         )
     try:
         shown = subprocess.run(  # noqa: S603 - a program of the ROS installation
-            [program, "-h"], env={**os.environ, **library_path(program)}, capture_output=True, timeout=_HELP_S, check=False
+            [program, "-h"],
+            env={**os.environ, **library_path(program)},
+            capture_output=True,
+            timeout=_HELP_S,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise OptionError(f"discovery_server: {program} does not run: {error}") from error

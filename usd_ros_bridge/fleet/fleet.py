@@ -61,7 +61,7 @@ class FleetOptions:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     ros_args: Sequence[str] = ()
     lockstep: bool = True
-    remote: RemoteShell = RemoteShell()
+    remote: RemoteShell = field(default_factory=RemoteShell)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class Fleet:
     count: int
     discovery_server: DiscoveryServer | None = None
     starts_server: bool = False
-    remote: RemoteShell = RemoteShell()
+    remote: RemoteShell = field(default_factory=RemoteShell)
     warnings: tuple[str, ...] = ()
 
     @property
@@ -118,7 +118,9 @@ def make_fleet(options: FleetOptions) -> Fleet:
     labels_only = bool(options.machine)
     if labels_only and options.machine not in (each.host for each in machines):
         hosts = [each.host for each in machines]
-        raise OptionError(f"machine {quoted(options.machine)} is not among machines; {alternatives(options.machine, hosts)}")
+        raise OptionError(
+            f"machine {quoted(options.machine)} is not among machines; {alternatives(options.machine, hosts)}"
+        )
     has_remote = any(not each.is_local for each in machines)
     server = parse_discovery_server(options.discovery_server, has_remote=has_remote)
     if server is not None:
@@ -148,7 +150,9 @@ def _shards(options: FleetOptions, machines: Sequence[Machine]) -> list[Shard]:
     remaps, ros_args = split_off_remaps(ros_args)
     node_name = remaps.get("__node", options.node_name)
     if not _NAME.fullmatch(node_name):
-        raise OptionError(f"node name {quoted(node_name)} is not possible: letters, digits and _, no digit first")
+        raise OptionError(
+            f"node name {quoted(node_name)} is not possible: letters, digits and _, no digit first"
+        )
     given = {**options.parameters, **{name: _typed(name, text) for name, text in derived.items()}}
     namespace = remaps.get("__ns", options.namespace).strip("/")
     given["asset"] = _absolute(options.asset)

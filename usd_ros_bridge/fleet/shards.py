@@ -107,5 +107,7 @@ def _derived(name: str, value: Any, number: int) -> Any:
 def _port(name: str, first: int, number: int) -> int:
     port = first + number - 1
     if port > _MAX_PORT:
-        raise OptionError(f"{name}: shard {number} would have port {port}; the highest is {_MAX_PORT}: begin lower")
+        raise OptionError(
+            f"{name}: shard {number} would have port {port}; the highest is {_MAX_PORT}: begin lower"
+        )
     return port

@@ -267,9 +267,7 @@ def _run(
             if view is not None:
                 stack.enter_context(view(bridge.status))
             if not ending.asked:
-                announce(
-                    "ready", node=bridge.node.get_fully_qualified_name(), robots=len(bridge.plan.robots)
-                )
+                announce("ready", node=bridge.node.get_fully_qualified_name(), robots=len(bridge.plan.robots))
                 bridge.spin()
             if not ending.asked:
                 announce("finished")
