@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from usd_ros_bridge.errors import OptionError, quoted
+from usd_ros_bridge.fleet.node_locks import fleet_directory
 from usd_ros_bridge.options import is_loopback
 
 AUTO: Final = "auto"
@@ -23,6 +24,9 @@ PORT: Final = 11811
 
 CLIENT_VARIABLE: Final = "ROS_DISCOVERY_SERVER"
 """Makes clients of a server of all nodes of a process."""
+
+SUPER_CLIENT_VARIABLE: Final = "ROS_SUPER_CLIENT"
+"""TRUE: a client hears of all nodes and topics, as tools need it."""
 
 _PROGRAM = "fast-discovery-server"
 _MAX_PORT = 65535
@@ -134,12 +138,19 @@ def check_middleware(environment: Mapping[str, str]) -> None:
         )
 
 
-def server_command(profile: Path) -> tuple[str, ...]:
-    """Return the command that runs a server with a profile.
+def server_command(server: DiscoveryServer) -> tuple[str, ...]:
+    """Return the command that runs a server. Its profile is written to the user's directory of fleets.
 
     Raises:
-        OptionError: Fast DDS's program is not installed, or does not run.
+        OptionError: Fast DDS's program is not installed, or does not run, or there is no place for the profile.
     """
+    directory = fleet_directory()
+    if directory is None:
+        raise OptionError(
+            "discovery_server: there is no directory for its profile: set XDG_RUNTIME_DIR to one of yours"
+        )
+    profile = directory / f"discovery_server_{server.address}_{server.port}.xml"
+    profile.write_text(server.profile_xml(), encoding="utf-8")
     program = next(_programs(), None)
     if program is None:
         raise OptionError(

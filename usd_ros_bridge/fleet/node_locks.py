@@ -23,14 +23,12 @@ def node_locks(names: Iterable[str]) -> Iterator[None]:
         OptionError: Another process of this user holds one.
     """
     domain = os.environ.get("ROS_DOMAIN_ID") or "0"
+    directory = fleet_directory()
+    if directory is None:
+        # Without a place to keep them nothing is refused.
+        yield
+        return
     with ExitStack() as stack:
-        try:
-            directory = _directory()
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError:
-            # Nowhere to keep them: then nothing is refused.
-            yield
-            return
         for name in names:
             # Not passed on to child processes: Python opens files like that.
             file = stack.enter_context((directory / f"{domain}{name.replace('/', '.')}.lock").open("a+"))
@@ -49,8 +47,15 @@ def node_locks(names: Iterable[str]) -> Iterator[None]:
         yield
 
 
-def _directory() -> Path:
+def fleet_directory() -> Path | None:
+    """Return the directory of what fleets of this user keep while they run, None if none can be made."""
     root = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
-    if root.is_absolute() and os.access(root, os.W_OK):
-        return root / "usd_ros_bridge" / "fleet"
-    return Path(tempfile.gettempdir(), f"usd_ros_bridge-{os.getuid()}", "fleet")
+    if not (root.is_absolute() and os.access(root, os.W_OK)):
+        root = Path(tempfile.gettempdir())
+    directory = root / f"usd_ros_bridge-fleet-{os.getuid()}"
+    try:
+        directory.mkdir(mode=0o700, exist_ok=True)
+        # In a directory of all users, another one may have made it.
+        return directory if directory.stat().st_uid == os.getuid() and not directory.is_symlink() else None
+    except OSError:
+        return None

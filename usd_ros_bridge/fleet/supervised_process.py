@@ -51,6 +51,7 @@ class SupervisedProcess:
         self._on_line = on_line
         self._interrupt = interrupt
         self._process: Process | None = None
+        self._is_interrupted = False
 
     @property
     def process_id(self) -> int | None:
@@ -75,6 +76,8 @@ class SupervisedProcess:
             start_new_session=True,
             preexec_fn=partial(_end_with_parent, prctl, os.getpid()),
         )
+        if self._is_interrupted:
+            self.interrupt()
         readers = [
             asyncio.ensure_future(self._read(stream, is_error=is_error))
             for stream, is_error in ((process.stdout, False), (process.stderr, True))
@@ -91,7 +94,8 @@ class SupervisedProcess:
         return status
 
     def interrupt(self) -> None:
-        """Ask it to close, as Ctrl-C does."""
+        """Ask it to close, as Ctrl-C does; as soon as it is there, if it is only being started."""
+        self._is_interrupted = True
         process = self._process
         if process is None or process.returncode is not None:
             return

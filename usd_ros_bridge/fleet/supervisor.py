@@ -7,13 +7,11 @@ import json
 import secrets
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from usd_ros_bridge.errors import BridgeError, StrictError, escaped
@@ -104,7 +102,7 @@ class Supervisor:
         """
         with ExitStack() as stack:
             stack.enter_context(node_locks(shard.full_name for shard in self._fleet.shards))
-            server = self._server_command(stack)
+            server = self._server_command()
             for warning in self._fleet.warnings:
                 self._say(f"warning: {warning}")
             try:
@@ -114,15 +112,10 @@ class Supervisor:
                 for number in (signal.SIGINT, signal.SIGTERM):
                     signal.signal(number, signal.SIG_IGN)
 
-    def _server_command(self, stack: ExitStack) -> tuple[str, ...]:
+    def _server_command(self) -> tuple[str, ...]:
         """Return the command of the discovery server, () for none."""
         server = self._fleet.discovery_server
-        if server is None or not self._fleet.starts_server:
-            return ()
-        directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="usd_ros_bridge-fleet-"))
-        profile = Path(directory, "discovery_server.xml")
-        profile.write_text(server.profile_xml(), encoding="utf-8")
-        return server_command(profile)
+        return () if server is None or not self._fleet.starts_server else server_command(server)
 
     async def _run(self, server: tuple[str, ...]) -> None:
         loop = asyncio.get_running_loop()
@@ -144,6 +137,10 @@ class Supervisor:
             await asyncio.gather(*(each.close() for each in servers))
             results = await asyncio.gather(*server_tasks, *tasks, return_exceptions=True)
         for result in results:
+            if isinstance(result, OSError):
+                raise FleetError(
+                    f"{result.filename or 'a process'} cannot be started: {result.strerror}"
+                ) from result
             if isinstance(result, BaseException):
                 raise result
 
@@ -196,7 +193,8 @@ class Supervisor:
             state.refusal = ""
         if line.strip():
             state.last = line
-        if line.startswith(_REFUSAL) and not state.was_ready:
+        may_refuse = line.startswith(_REFUSAL) or not shard.machine.is_local
+        if may_refuse and not state.was_ready:
             state.refusal = line
         elif not self._ending.is_set() or state.was_ready:
             # What shards say that are ended because another one refuses: the fleet has one line to say.
