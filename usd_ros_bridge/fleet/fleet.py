@@ -99,9 +99,9 @@ class Fleet:
         if shard.machine.is_local:
             return (sys.executable, "-m", "usd_ros_bridge", *shard.arguments())
         passed_on = {name: value for name, value in os.environ.items() if _PASSED_ON.fullmatch(name)}
-        return self.remote.command_line(
-            shard.machine.host, shard.arguments(), {**passed_on, **self.environment, **environment}
-        )
+        # Its terminal is not ours.
+        variables = {"RCUTILS_COLORIZED_OUTPUT": "0", **passed_on, **self.environment, **environment}
+        return self.remote.command_line(shard.machine.host, shard.arguments(), variables)
 
 
 def make_fleet(options: FleetOptions) -> Fleet:

@@ -129,7 +129,12 @@ class SupervisedProcess:
             self._tell(rest, is_error=is_error)
 
     def _tell(self, line: bytes, *, is_error: bool) -> None:
-        self._on_line(line.decode(errors="replace").rstrip("\r"), is_error)
+        text = line.decode(errors="replace").rstrip("\r")
+        if self._interrupt:
+            # A terminal shows what it is sent.
+            text = text.removeprefix("^C")
+        if text or not self._interrupt:
+            self._on_line(text, is_error)
 
 
 def _end_with_parent(prctl: Callable[..., int], parent: int) -> None:

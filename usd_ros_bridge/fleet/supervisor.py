@@ -186,11 +186,10 @@ class Supervisor:
     def _on_line(self, shard: Shard, line: str, is_error: bool) -> None:
         state = self._states[shard.number]
         if line.startswith(self._token):
+            self._write_refusal(shard)
             self._on_status(state, line[len(self._token) :])
             return
-        if state.refusal:
-            self._write(f"[{shard.number}] {state.refusal}", True)
-            state.refusal = ""
+        self._write_refusal(shard)
         if line.strip():
             state.last = line
         may_refuse = line.startswith(_REFUSAL) or not shard.machine.is_local
@@ -199,6 +198,13 @@ class Supervisor:
         elif not self._ending.is_set() or state.was_ready:
             # What shards say that are ended because another one refuses: the fleet has one line to say.
             self._write(f"[{shard.number}] {line}", is_error)
+
+    def _write_refusal(self, shard: Shard) -> None:
+        """Print the line that was held back: it was not the reason of an end."""
+        state = self._states[shard.number]
+        if state.refusal:
+            self._write(f"[{shard.number}] {state.refusal}", True)
+            state.refusal = ""
 
     def _on_status(self, state: ShardState, text: str) -> None:
         try:
@@ -223,9 +229,7 @@ class Supervisor:
         if not state.was_ready and (reason := _refusal(shard, state, status)):
             self._ending.set()
             raise StrictError(reason) if status == EXIT_STRICT else FleetError(reason)
-        if state.refusal:
-            self._write(f"[{shard.number}] {state.refusal}", True)
-            state.refusal = ""
+        self._write_refusal(shard)
         delay = delays.after(ran_s)
         self._say(f"shard {shard.number} {_how_it_ended(status)}, {_starts_again(delay)}")
         return delay
