@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any, Final
 
 from pxr import Sdf, Tf, Usd
 
 from usd_ros_bridge.errors import MAX_CANDIDATES, OptionError, alternatives, did_you_mean, quoted
+from usd_ros_bridge.model.path_globs import WILDCARD, glob_pattern
 from usd_ros_bridge.usd.read.properties import PREDICATE
 from usd_ros_bridge.usd.tf_errors import first_line
 
 _COLLECTION: Final = ".collection:"
-_WILD: Final = re.compile(r"\*\*/|\*\*|\*|\?")
-_PARTS: Final = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
 def select_prims(stage: Any, selector: str) -> tuple[str, ...]:
@@ -32,7 +30,7 @@ def select_prims(stage: Any, selector: str) -> tuple[str, ...]:
         return _members(stage, selector)
     if not selector.startswith("/"):
         raise OptionError(f"{quoted(selector)} is no absolute prim path; begin with /")
-    if _WILD.search(selector) is None:
+    if WILDCARD.search(selector) is None:
         if Sdf.Path.IsValidPathString(selector)[0] and stage.GetPrimAtPath(selector):
             return (selector,)
         near = did_you_mean(selector, _paths(stage))
@@ -42,15 +40,6 @@ def select_prims(stage: Any, selector: str) -> tuple[str, ...]:
     if not found:
         raise OptionError(f"{quoted(selector)} selects no prim")
     return found
-
-
-def glob_pattern(glob: str) -> re.Pattern[str]:
-    """Return the pattern of the paths that a glob matches as a whole."""
-    written, at = "", 0
-    for match in _WILD.finditer(glob):
-        written += re.escape(glob[at : match.start()]) + _PARTS[match.group()]
-        at = match.end()
-    return re.compile(written + re.escape(glob[at:]))
 
 
 def _members(stage: Any, selector: str) -> tuple[str, ...]:
