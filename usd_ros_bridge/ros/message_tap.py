@@ -48,9 +48,7 @@ class MessageTap(Protocol):
 class NoMessages:
     """Message tap that wants no message: publishers make none."""
 
-    def open_channel(
-        self, *, topic: str, message_class: Any, profile: Any, domain_id: int
-    ) -> TapChannel | None:
+    def open_channel(self, **_: Any) -> TapChannel | None:
         """Return None."""
         return None
 

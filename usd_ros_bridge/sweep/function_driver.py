@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Generator, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from usd_ros_bridge.errors import BridgeError, OptionError, quoted
 from usd_ros_bridge.model.periods import SECOND_NS
@@ -18,7 +18,7 @@ NEVER = 2**62
 """Time of what does not come, nanoseconds."""
 
 
-class DriverFault(BridgeError):
+class DriverError(BridgeError):
     """A driver raised."""
 
 
@@ -62,7 +62,7 @@ class FunctionRunner:
         """Call or resume the function.
 
         Raises:
-            DriverFault: It raised, or yielded something else than seconds.
+            DriverError: It raised, or yielded something else than seconds.
         """
         try:
             if self._script is None:
@@ -70,13 +70,13 @@ class FunctionRunner:
                 if not inspect.isgenerator(returned):
                     self.next_ns = time_ns + self._period_ns if self._period_ns else 0
                     return
-                self._script = returned
+                self._script = cast("Generator[Any, None, None]", returned)
             waited = next(self._script)
         except StopIteration:
             self.next_ns = NEVER
             return
         except (Exception, SystemExit) as error:
-            raise DriverFault(f"the driver raised: {describe_fault(error, within=self._name)}") from error
+            raise DriverError(f"the driver raised: {describe_fault(error, within=self._name)}") from error
         self.next_ns = time_ns + self._wait_ns(waited)
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class FunctionRunner:
         try:
             return max(round(float(waited) * SECOND_NS), 0)
         except (TypeError, ValueError, OverflowError):
-            raise DriverFault(
+            raise DriverError(
                 f"the driver {self._name} yielded {quoted(waited)}: yield the seconds to wait"
             ) from None
 

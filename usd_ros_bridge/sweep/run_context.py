@@ -91,7 +91,7 @@ class RunContext:
 
     @property
     def state(self) -> State:
-        """State of the last step; before the first one, the state at the start. Do not change it, and keep copies only."""
+        """State of the last step, or at the start before the first one. Do not change it; copy what you keep."""
         return self.snapshot.state if self.snapshot.tick else State.initial(self.plan.layout)
 
     def joint_position(self, joint: str) -> float:
@@ -181,7 +181,9 @@ class RunContext:
         """
         row = self.plan.layout.body_index.get(body)
         if row is None:
-            raise BridgeError(f"there is no body {quoted(body)}; {alternatives(body, self.plan.layout.bodies)}")
+            raise BridgeError(
+                f"there is no body {quoted(body)}; {alternatives(body, self.plan.layout.bodies)}"
+            )
         return row
 
     def joint_row(self, joint: str) -> int:

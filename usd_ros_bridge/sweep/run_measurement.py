@@ -32,7 +32,9 @@ class StopReason(NamedTuple):
 
     def __str__(self) -> str:
         condition = self.condition
-        word, limit = ("above", condition.above) if condition.above is not None else ("below", condition.below)
+        word, limit = (
+            ("above", condition.above) if condition.above is not None else ("below", condition.below)
+        )
         held = f" for {condition.hold:g} s" if condition.hold else ""
         return f"{self.name}: {condition.signal.kind} {self.value:g} is {word} {limit:g}{held}"
 

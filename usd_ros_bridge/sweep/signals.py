@@ -306,4 +306,3 @@ SIGNALS: Final[dict[str, Callable[[Signal, Any], Measure]]] = {
     "function": _function,
 }
 """What makes each kind of signal."""
-

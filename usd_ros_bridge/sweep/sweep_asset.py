@@ -12,7 +12,13 @@ from usd_ros_bridge.api import load_plan, reread
 from usd_ros_bridge.errors import BridgeError, OptionError, StrictError, alternatives, quoted
 from usd_ros_bridge.model.diagnostics import has_errors
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.options import OPTIONS, NodeOptions, VariantSelection, make_node_options, variant_selections
+from usd_ros_bridge.options import (
+    OPTIONS,
+    NodeOptions,
+    VariantSelection,
+    make_node_options,
+    variant_selections,
+)
 from usd_ros_bridge.ros.backend_choice import wants_physics
 from usd_ros_bridge.ros.interface_types import AmentCatalog
 from usd_ros_bridge.runtime.tick_access import JointRows
@@ -21,7 +27,7 @@ from usd_ros_bridge.sweep.distributions import Scalar
 from usd_ros_bridge.sweep.randomization import Draws
 from usd_ros_bridge.sweep.run_specs import RunSpec
 from usd_ros_bridge.sweep.sweep_description import Placement, Sweep
-from usd_ros_bridge.usd.session import Override, OverrideTarget, PrimPlacement, StageOverrides, StageSession
+from usd_ros_bridge.usd.session import Override, OverrideTarget, PrimPlacement, StageSession
 
 OWN_OPTIONS: Final = frozenset({"asset", "backend", "backend_options", "variants", "record", "duration"})
 """Options that a sweep has fields for, or that the runs decide."""
@@ -135,9 +141,7 @@ class SweepAsset:
             selection = self._selections[variants] = _Selection(masses, JointRows(plan), {})
         return selection
 
-    def _targets(
-        self, selection: _Selection, selector: str, attribute: str
-    ) -> tuple[OverrideTarget, ...]:
+    def _targets(self, selection: _Selection, selector: str, attribute: str) -> tuple[OverrideTarget, ...]:
         found = selection.targets.get((selector, attribute))
         if found is None:
             self._clear()
@@ -195,7 +199,8 @@ def _placement(prim: str, placement: Placement) -> PrimPlacement:
 def _rotation(roll: float, pitch: float, yaw: float) -> FloatArray:
     """Return the quaternion of roll, pitch and yaw about the fixed axes x, y and z, as URDF has it."""
     about_x, about_y, about_z = (
-        axis_rotation(axis, np.array(angle)) for axis, angle in zip(np.eye(3), (roll, pitch, yaw), strict=True)
+        axis_rotation(axis, np.array(angle))
+        for axis, angle in zip(np.eye(3), (roll, pitch, yaw), strict=True)
     )
     return quaternion_multiply(about_z, quaternion_multiply(about_y, about_x))
 

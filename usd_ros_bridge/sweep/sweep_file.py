@@ -50,7 +50,7 @@ _AS_THEY_ARE: Final = (
 )
 
 
-class _Fault(Exception):
+class _PlaceError(Exception):
     """A fault at a place of the document."""
 
     def __init__(self, path: DocumentPath, message: str) -> None:
@@ -72,7 +72,7 @@ def load_sweep(path: str | os.PathLike[str]) -> Sweep:
     document, lines = read_yaml(file)
     try:
         return _parse(document, name=file.stem, directory=str(file.resolve().parent))
-    except _Fault as fault:
+    except _PlaceError as fault:
         line = next((lines[each] for each in _upwards(fault.path) if each in lines), 1)
         raise OptionError(f"{file}:{line}: {_placed(fault)}") from None
 
@@ -91,7 +91,7 @@ def parse_sweep(document: Mapping[str, Any], *, source: str = "sweep", directory
     """
     try:
         return _parse(document, name=source, directory=directory)
-    except _Fault as fault:
+    except _PlaceError as fault:
         raise OptionError(f"{source}: {_placed(fault)}") from None
 
 
@@ -123,13 +123,15 @@ def _check_form(document: Any) -> None:
     except ImportError as error:
         raise missing_requirement(error) or BridgeError(f"jsonschema cannot be imported: {error}") from error
     if not isinstance(document, Mapping):
-        raise _Fault((), "a sweep is a mapping: begin with asset: and duration:")
+        raise _PlaceError((), "a sweep is a mapping: begin with asset: and duration:")
     # The deepest fault first: those above follow from it.
-    faults = sorted(Draft202012Validator(sweep_schema()).iter_errors(document), key=lambda each: str(each.path))
+    faults = sorted(
+        Draft202012Validator(sweep_schema()).iter_errors(document), key=lambda each: str(each.path)
+    )
     if faults:
         fault = faults[0]
         path, message = _describe(fault)
-        raise _Fault(path, message)
+        raise _PlaceError(path, message)
 
 
 def _describe(fault: Any) -> tuple[DocumentPath, str]:
@@ -164,8 +166,9 @@ _MESSAGES: Final[dict[str, Callable[[Mapping[str, Any], Any, Any], str]]] = {
     "maxItems": _wrong,
     "minProperties": _wrong,
     "maxProperties": _wrong,
-    "required": lambda schema, value, _: "missing: "
-    + ", ".join(each for each in schema["required"] if each not in value),
+    "required": lambda schema, value, _: (
+        "missing: " + ", ".join(each for each in schema["required"] if each not in value)
+    ),
     "enum": lambda schema, value, _: f"{_shown(value)}: {one_of(str(value), map(str, schema['enum']))}",
     "minimum": lambda schema, value, _: f"{value} is below {schema['minimum']}",
     "maximum": lambda schema, value, _: f"{value} is above {schema['maximum']}",
@@ -206,7 +209,7 @@ def _parameter(name: str, value: Any) -> Any:
     if isinstance(value, Mapping) and ("linspace" in value or "logspace" in value):
         ((kind, (first, last, count)),) = value.items()
         if count != int(count) or count < 1:
-            raise _Fault(("parameters", name, kind), f"{count} is no number of values")
+            raise _PlaceError(("parameters", name, kind), f"{count} is no number of values")
         make: Callable[..., Any] = np.linspace if kind == "linspace" else np.geomspace
         return tuple(make(first, last, int(count)).tolist())
     return tuple(value) if isinstance(value, list) else parse_distribution(value)
@@ -215,7 +218,7 @@ def _parameter(name: str, value: Any) -> Any:
 def _randomization(row: int, document: Mapping[str, Any]) -> Randomization:
     given = [key for key in _OPERATIONS if key in document]
     if len(given) != 1:
-        raise _Fault(("randomize", row), "give exactly one of set, scale and add")
+        raise _PlaceError(("randomize", row), "give exactly one of set, scale and add")
     others = {key: value for key, value in document.items() if key not in _OPERATIONS}
     value = document[given[0]]
     value = tuple(value) if isinstance(value, list) else parse_distribution(value)
@@ -224,14 +227,14 @@ def _randomization(row: int, document: Mapping[str, Any]) -> Randomization:
 
 def _driver(document: Mapping[str, Any]) -> FunctionDriver | LaunchDriver:
     if ("function" in document) == ("launch" in document):
-        raise _Fault(("driver",), "give either function or launch")
+        raise _PlaceError(("driver",), "give either function or launch")
     kind, other, why = (
         (FunctionDriver, "real_time_factor", "is of launch files")
         if "function" in document
         else (LaunchDriver, "rate", "is of functions")
     )
     if other in document:
-        raise _Fault(("driver", other), why)
+        raise _PlaceError(("driver", other), why)
     made: FunctionDriver | LaunchDriver = kind(**document)
     return made
 
@@ -243,7 +246,7 @@ def _signal(document: Mapping[str, Any]) -> Signal:
 
 def _stop(name: str, document: Mapping[str, Any]) -> StopCondition:
     if ("above" in document) == ("below" in document):
-        raise _Fault(("stop", name), "give either above or below")
+        raise _PlaceError(("stop", name), "give either above or below")
     given = {key: document[key] for key in ("above", "below", "after", "outcome") if key in document}
     return StopCondition(signal=_signal(document), hold=document.get("for", 0.0), **given)
 
@@ -251,14 +254,14 @@ def _stop(name: str, document: Mapping[str, Any]) -> StopCondition:
 def _metric(name: str, document: Mapping[str, Any]) -> RunMetric:
     if "signal" in document:
         if "time_to" in document:
-            raise _Fault(("metrics", name), "give one of signal, time_to and function")
+            raise _PlaceError(("metrics", name), "give one of signal, time_to and function")
         given = {key: document[key] for key in ("statistic", "percentile", "after") if key in document}
         return RunMetric(signal=_signal(document), **given)
     if ("time_to" in document) == ("function" in document):
-        raise _Fault(("metrics", name), "give one of signal, time_to and function")
+        raise _PlaceError(("metrics", name), "give one of signal, time_to and function")
     wrong = [key for key in document if key not in ("time_to", "function", "arguments")]
     if wrong:
-        raise _Fault(("metrics", name, wrong[0]), "goes with a signal")
+        raise _PlaceError(("metrics", name, wrong[0]), "goes with a signal")
     return RunMetric(**document)
 
 
@@ -271,9 +274,9 @@ def _check_references(document: Mapping[str, Any], sweep: Sweep) -> None:
     for path, text in _texts(document, ()):
         for name in references(text):
             if path[0] in ("parameters", "points"):
-                raise _Fault(path, "a parameter cannot refer to another one")
+                raise _PlaceError(path, "a parameter cannot refer to another one")
             if name not in names:
-                raise _Fault(path, f"${{{name}}} refers to no parameter; {alternatives(name, names)}")
+                raise _PlaceError(path, f"${{{name}}} refers to no parameter; {alternatives(name, names)}")
 
 
 def _check_numbers(sweep: Sweep) -> None:
@@ -283,13 +286,13 @@ def _check_numbers(sweep: Sweep) -> None:
     except OptionError as error:
         text = str(error)
         place = text.partition(":")[0]
-        raise _Fault(tuple(place.split(".")), text.partition(": ")[2] or text) from None
+        raise _PlaceError(tuple(place.split(".")), text.partition(": ")[2] or text) from None
     for row, each in enumerate(resolve(sweep, first.parameters).randomize):
         if is_distribution(each.value):
             try:
                 each.value.quantile(0.5)
             except OptionError as error:
-                raise _Fault(("randomize", row, each.operation), str(error)) from None
+                raise _PlaceError(("randomize", row, each.operation), str(error)) from None
 
 
 def _texts(value: Any, path: DocumentPath) -> Any:
@@ -305,7 +308,7 @@ def _texts(value: Any, path: DocumentPath) -> Any:
             yield from _texts(each, (*path, row))
 
 
-def _placed(fault: _Fault) -> str:
+def _placed(fault: _PlaceError) -> str:
     place = ""
     for part in fault.path:
         place += f"[{part}]" if isinstance(part, int) else f".{part}" if place else str(part)

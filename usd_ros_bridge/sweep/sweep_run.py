@@ -62,7 +62,7 @@ class RunOutcome:
     warnings: tuple[str, ...] = ()
 
 
-class _RunFailure(BridgeError):
+class _RunError(BridgeError):
     """The backend failed, or its state is of no use any more."""
 
 
@@ -110,7 +110,7 @@ class RunWorker:
         try:
             sweep = resolve(self._sweep, spec.parameters)
             run = _SingleRun(self, sweep, spec, record=record)
-        except (Exception, SystemExit) as error:
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - never ends the worker
             return RunOutcome(
                 id=spec.id,
                 index=spec.index,
@@ -177,7 +177,7 @@ class _SingleRun:
                 ended = perf_counter()
                 if self._steps:
                     metrics = {**measurement.metrics(), **context.metrics}
-        except (Exception, SystemExit) as error:
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - never ends the worker
             outcome, reason = "failed", _reason(error)
         now = perf_counter()
         return RunOutcome(
@@ -277,7 +277,7 @@ class _SingleRun:
                 return ("failed" if context.failed else "stopped"), context.stop_reason
             time_ns += step_ns
             if not step(time_ns):
-                raise _RunFailure(bridge.runtime.status().last_backend_error or "the backend gave no state")
+                raise _RunError(bridge.runtime.status().last_backend_error or "the backend gave no state")
             self._steps, context.time_ns = done, time_ns
             met = sample(time_ns)
             if met is not None:
@@ -302,10 +302,10 @@ class _SingleRun:
     def _check(self, total: float) -> None:
         """Fail a run whose state is not finite, or was set back by the backend."""
         if not math.isfinite(total):
-            raise _RunFailure("the state is not finite")
+            raise _RunError("the state is not finite")
         for kind, message in self._reports.items():
             if kind.endswith(".diverged"):
-                raise _RunFailure(message)
+                raise _RunError(message)
 
     def _report(self, kind: str, message: str) -> None:
         if len(self._reports) < MAX_WARNINGS:

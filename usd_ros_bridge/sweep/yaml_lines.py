@@ -38,8 +38,9 @@ def read_yaml(path: Path) -> tuple[Any, dict[DocumentPath, int]]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise OptionError(f"cannot read {quoted(path)}: {reason}") from None
-    loader = yaml.SafeLoader(text)
+    loader = None
     try:
+        loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
         reader = _NodeReader(loader)
         return (None if node is None else reader.read(node, ())), reader.lines
@@ -48,15 +49,16 @@ def read_yaml(path: Path) -> tuple[Any, dict[DocumentPath, int]]:
         line = "" if mark is None else f":{mark.line + 1}"
         problem = " ".join(str(getattr(error, "problem", None) or error).split())
         raise OptionError(f"{path}{line}: {problem}") from None
-    except _NodeFault as error:
+    except _NodeError as error:
         raise OptionError(f"{path}:{error.line}: {error}") from None
     except (ValueError, RecursionError) as error:
         raise OptionError(f"{path}: cannot be read as YAML: {type(error).__name__}: {error}") from None
     finally:
-        loader.dispose()
+        if loader is not None:
+            loader.dispose()
 
 
-class _NodeFault(Exception):
+class _NodeError(Exception):
     def __init__(self, node: Any, message: str) -> None:
         super().__init__(message)
         self.line = node.start_mark.line + 1
@@ -74,7 +76,7 @@ class _NodeReader:
         """Return the data of a node, and note its line."""
         self._count += 1
         if self._count > MAX_NODES:
-            raise _NodeFault(node, f"more than {MAX_NODES} values are no sweep file")
+            raise _NodeError(node, f"more than {MAX_NODES} values are no sweep file")
         self.lines.setdefault(path, node.start_mark.line + 1)
         if node.id == "mapping":
             return self._mapping(node, path)
@@ -92,15 +94,16 @@ class _NodeReader:
         seen: set[str] = set()
         for key_node, _ in node.value:
             if key_node.id != "scalar":
-                raise _NodeFault(key_node, "a key is no text")
+                raise _NodeError(key_node, "a key is no text")
             if key_node.value in seen:
-                raise _NodeFault(key_node, f"the key {quoted(key_node.value)} occurs twice")
+                raise _NodeError(key_node, f"the key {quoted(key_node.value)} occurs twice")
             seen.add(key_node.value)
         # Mappings that are merged by << come first: later keys are stronger.
         self._loader.flatten_mapping(node)
         found: dict[str, Any] = {}
         for key_node, value_node in node.value:
             key = str(key_node.value)
-            self.lines[(*path, key)] = key_node.start_mark.line + 1
-            found[key] = self.read(value_node, (*path, key))
+            inner = (*path, key)
+            self.lines[inner] = key_node.start_mark.line + 1
+            found[key] = self.read(value_node, inner)
         return found

@@ -1,4 +1,4 @@
-"""Targets of overrides: which attributes of a stage stand for the mass, friction or gains of prims, and their values."""
+"""Targets of overrides: which attributes of a stage stand for the mass, friction or gains of prims."""
 
 from __future__ import annotations
 
@@ -102,7 +102,9 @@ def _masses(prims: Sequence[Any], masses: Mapping[str, float]) -> Iterator[Overr
     """Yield bodies, and colliders that have a mass of their own."""
     for prim in prims:
         has_own = prim.HasAPI(UsdPhysics.MassAPI)
-        if not prim.HasAPI(UsdPhysics.RigidBodyAPI) and not (has_own and prim.HasAPI(UsdPhysics.CollisionAPI)):
+        if not prim.HasAPI(UsdPhysics.RigidBodyAPI) and not (
+            has_own and prim.HasAPI(UsdPhysics.CollisionAPI)
+        ):
             continue
         path = str(prim.GetPath())
         own = UsdPhysics.MassAPI(prim).GetMassAttr().Get() if has_own else None
@@ -183,9 +185,7 @@ def _gains(prims: Sequence[Any], name: str) -> Iterator[OverrideTarget]:
         ]
         if names:
             attributes = tuple(
-                AttributeTarget(
-                    prim=path, name=each, type_name="float", base=_value(prim.GetAttribute(each))
-                )
+                AttributeTarget(prim=path, name=each, type_name="float", base=_value(prim.GetAttribute(each)))
                 for each in names
             )
             yield OverrideTarget(prim=path, attributes=attributes, instances=_instances(prim))

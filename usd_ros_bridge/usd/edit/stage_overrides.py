@@ -1,4 +1,4 @@
-"""Overrides of a stage: variants, poses, joint positions and attributes, on its session layer. The files stay as they are."""
+"""Overrides of a stage on its session layer: variants, poses, joint positions, attributes. Files stay as they are."""
 
 from __future__ import annotations
 
