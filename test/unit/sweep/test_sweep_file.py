@@ -158,10 +158,10 @@ def test_the_schema_is_one_and_knows_all_signals_and_statistics() -> None:
         ("duration:", "durtion:", 6, "durtion: there is no such key; did you mean duration?"),
         ('duration: "${seconds}"', "", 1, "missing: duration"),
         ('"${seconds}"', "long", 6, "duration: 'long' is not a number or ${parameter}"),
-        ('speed: "${friction}"', 'speed: "${fiction}"', 24, "refers to no parameter; did you mean friction?"),
-        ("signal: distance", "signal: distans", 29, "stop.far.signal: 'distans': did you mean distance?"),
-        ("above: 10,", "above: 10, below: 3,", 29, "stop.far: give either above or below"),
-        ("below: 0.01,", "", 28, "stop.still: give either above or below"),
+        ('speed: "${friction}"', 'speed: "${fiction}"', 26, "refers to no parameter; did you mean friction?"),
+        ("signal: distance", "signal: distans", 31, "stop.far.signal: 'distans': did you mean distance?"),
+        ("above: 10,", "above: 10, below: 3,", 31, "stop.far: give either above or below"),
+        ("below: 0.01,", "", 30, "stop.still: give either above or below"),
         ("{uniform: [0,", "{uniform: [1,", 19, "randomize[0].add: uniform: 1 is above 0.2"),
         ("{uniform: [0, ", "{uniform: [0, 1, ", 19, "is not [low, high]"),
         (
@@ -183,13 +183,13 @@ def test_the_schema_is_one_and_knows_all_signals_and_statistics() -> None:
         (
             "{time_to: still}",
             "{time_to: still, signal: speed}",
-            32,
+            34,
             "give one of signal, time_to and function",
         ),
-        ("at: 0.5, ", "", 26, "commands[0]: missing: at"),
-        ("rate: 50", "rate: 50, launch: x", 24, "driver: give either function or launch"),
+        ("at: 0.5, ", "", 28, "commands[0]: missing: at"),
+        ("rate: 50", "rate: 50, launch: x", 26, "driver: give either function or launch"),
         ("seconds: 2.5", 'seconds: "${size}"', 9, "a parameter cannot refer to another one"),
-        ("record: failed", "record: some", 34, "record: 'some': use one of none, failed, all"),
+        ("record: failed", "record: some", 36, "record: 'some': use one of none, failed, all"),
     ],
 )
 def test_a_fault_is_one_line_with_file_and_line(
