@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -247,9 +248,22 @@ class Child:
         return next((line.strip() for line in reversed(lines) if line.strip()), f"exit status {status}")
 
 
+@dataclass(frozen=True, slots=True)
+class DiscoveryServer:
+    """A discovery server that runs.
+
+    Attributes:
+        address: Value of ROS_DISCOVERY_SERVER.
+        process: The server.
+    """
+
+    address: str
+    process: Child
+
+
 @contextmanager
-def discovery_server() -> Iterator[str]:
-    """Runs a discovery server of Fast DDS on the loopback for the time of a `with` block. Yields its address.
+def discovery_server() -> Iterator[DiscoveryServer]:
+    """Runs a discovery server of Fast DDS on the loopback for the time of a `with` block.
 
     Raises:
         BenchmarkError: Fast DDS's tool is not installed, or does not start.
@@ -262,7 +276,7 @@ def discovery_server() -> Iterator[str]:
     libraries = os.pathsep.join([*_wheel_libraries(), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])])
     with Child(command, name="the discovery server", environment={"LD_LIBRARY_PATH": libraries}) as server:
         server.wait_for_line("Server started", GRACE_SECONDS * 4)
-        yield f"127.0.0.1:{port}"
+        yield DiscoveryServer(f"127.0.0.1:{port}", server)
 
 
 def _server_executable() -> str:

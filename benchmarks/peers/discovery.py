@@ -13,7 +13,6 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import Any
 
 from benchmarks.harness import ROOT, BenchmarkError
 from benchmarks.peers import tell
-from benchmarks.processes import Child, discovery_server, peer
+from benchmarks.processes import Child, discovery_server, peer, proportional_mb
 
 PROFILE = ROOT / "config" / "fastdds_loopback_udp.xml"
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
@@ -46,67 +45,97 @@ class Traffic:
         return Traffic(self.bytes - other.bytes, self.packets - other.packets)
 
 
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Processes of a ROS graph, none of which has joined it yet.
+
+    Attributes:
+        members: Those with publishers.
+        observers: One that is there from the beginning, and one that comes when all is there.
+        servers: The discovery server, if there is one.
+    """
+
+    members: list[Child]
+    observers: tuple[Child, Child]
+    servers: tuple[Child, ...]
+
+
 def main() -> None:
     """Starts the processes one after another, the last when all others know each other, and tells what it cost."""
     mode, participants, endpoints = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     timeout, quiet = float(sys.argv[4]), float(sys.argv[5])
     _bring_up_loopback()
     with ExitStack() as stack:
-        environment = _environment()
-        if mode == "server":
-            address = stack.enter_context(discovery_server())
-            environment["ROS_DISCOVERY_SERVER"] = address
-        watcher = {**environment, "ROS_SUPER_CLIENT": "TRUE"} if mode == "server" else environment
-        members = [_start(stack, number, environment) for number in range(participants)]
-        observers = [_start(stack, participants + number, watcher) for number in range(2)]
-        tell("measured", **_measure(members, observers, endpoints, timeout=timeout, quiet=quiet))
+        graph = _start(stack, mode, participants)
+        tell("measured", **_measure(graph, endpoints, timeout=timeout, quiet=quiet))
 
 
-def _environment() -> dict[str, str]:
-    """Returns variables for UDP on the loopback alone: as between machines, no discovery goes by shared memory."""
-    variable = "FASTDDS_DEFAULT_PROFILES_FILE"
-    return {"ROS_AUTOMATIC_DISCOVERY_RANGE": "SYSTEM_DEFAULT", variable: str(PROFILE)}
-
-
-def _start(stack: ExitStack, number: int, environment: Mapping[str, str]) -> Child:
-    child = stack.enter_context(peer("participant", str(number), environment=environment))
-    child.wait_for("imported", 120.0)
-    return child
+def _start(stack: ExitStack, mode: str, participants: int) -> Graph:
+    """Starts all processes, by UDP on the loopback alone: as between machines, nothing goes by shared memory."""
+    environment = {
+        "ROS_AUTOMATIC_DISCOVERY_RANGE": "SYSTEM_DEFAULT",
+        "FASTDDS_DEFAULT_PROFILES_FILE": str(PROFILE),
+    }
+    observing: dict[str, str] = {}
+    servers: tuple[Child, ...] = ()
+    if mode == "server":
+        server = stack.enter_context(discovery_server())
+        environment["ROS_DISCOVERY_SERVER"], servers = server.address, (server.process,)
+        # A plain client learns only of what it talks to.
+        observing = {"ROS_SUPER_CLIENT": "TRUE"}
+    children = [
+        stack.enter_context(
+            peer("participant", str(number), environment=environment | (observing if number < 2 else {}))
+        )
+        for number in range(participants + 2)
+    ]
+    for child in children:
+        child.wait_for("imported", 300.0)
+    return Graph(children[2:], (children[0], children[1]), servers)
 
 
 def _measure(
-    members: list[Child], observers: list[Child], endpoints: int, *, timeout: float, quiet: float
+    graph: Graph, endpoints: int, *, timeout: float, quiet: float
 ) -> dict[str, Any]:
     """Returns times in seconds, CPU time in seconds, memory in MB, bytes and packets."""
-    first, late = observers
-    *others, last = members
-    processes = [*members, first]
-    before = {child: child.cpu_seconds() for child in [*processes, late]}
+    *others, last = graph.members
+    first, late = graph.observers
+    counted = [*graph.members, first, *graph.servers]
+    before = {child: child.cpu_seconds() for child in [*counted, late]}
     start = _traffic()
-    _join(first, 0, timeout)
-    for child in others:
-        child.say(f"join {endpoints}")
-    for child in others:
+    # As bridges do: their nodes know each other long before the last publisher is there.
+    for child in (first, *others):
+        child.say(f"join {len(graph.members)}")
+    for child in (first, *others):
         child.wait_for("joined", timeout)
+    for child in others:
+        child.say(f"make {endpoints}")
+    for child in others:
+        child.wait_for("made", timeout)
     first.say(f"watch {endpoints * len(others)}")
     first.wait_for("sees_all", timeout)
     _wait_until_quiet(timeout)
-    first.say(f"watch {endpoints * len(members)}")
-    joined = _join(last, endpoints, timeout)
+    first.say(f"watch {endpoints * len(graph.members)}")
+    last.say(f"join {len(graph.members) + 1}")
+    joined = last.wait_for("joined", timeout)
+    last.say(f"make {endpoints}")
+    made = last.wait_for("made", timeout)
     seen = first.wait_for("sees_all", timeout)
     _wait_until_quiet(timeout)
     discovered = _traffic() - start
-    cpu = {child: child.cpu_seconds() - before[child] for child in processes}
+    cpu = {child: child.cpu_seconds() - before[child] for child in counted}
     rest = _at_rest(quiet)
-    memory = [_report(child, timeout)["memory_mb"] for child in members]
+    memory = [_report(child, timeout)["memory_mb"] for child in graph.members]
     begin = _traffic()
-    came = _join(late, 0, timeout)
-    late.say(f"watch {endpoints * len(members)}")
+    late.say(f"join {len(graph.members) + 2}")
+    came = late.wait_for("joined", timeout)
+    late.say(f"watch {endpoints * len(graph.members)}")
     late_seen = late.wait_for("sees_all", timeout)
     _wait_until_quiet(timeout)
     return {
+        "meet": (joined["end_ns"] - joined["begin_ns"]) / 1e9,
+        "make": (made["end_ns"] - made["begin_ns"]) / 1e9,
         "join": (seen["seen_ns"] - joined["begin_ns"]) / 1e9,
-        "create": (joined["end_ns"] - joined["begin_ns"]) / 1e9,
         "late": (late_seen["seen_ns"] - came["begin_ns"]) / 1e9,
         "late_bytes": (_traffic() - begin).bytes,
         "late_cpu": late.cpu_seconds() - before[late],
@@ -115,15 +144,12 @@ def _measure(
         "packets": discovered.packets,
         "rest_bytes": rest.bytes / quiet,
         "rest_packets": rest.packets / quiet,
-        "cpu": sum(cpu[child] for child in members),
+        "cpu": sum(cpu[child] for child in graph.members),
         "observer_cpu": cpu[first],
         "memory_mb": sum(memory) / len(memory),
+        "server_cpu": sum(cpu[child] for child in graph.servers),
+        "server_memory_mb": sum(proportional_mb(child.pid) for child in graph.servers),
     }
-
-
-def _join(child: Child, endpoints: int, timeout: float) -> dict[str, Any]:
-    child.say(f"join {endpoints}")
-    return child.wait_for("joined", timeout)
 
 
 def _report(child: Child, timeout: float) -> dict[str, Any]:

@@ -1,18 +1,21 @@
 """A participant of a ROS graph: makes publishers when it is told to, or watches until it sees those of all others.
 
-`python -m benchmarks.peers.participant NUMBER`. Its input has one word in each line, with a number where it needs one:
-`join ENDPOINTS` makes a node with so many publishers, `watch TOPICS` tells when so many topics of the benchmark are in
-its graph, `report` tells its CPU time and memory. Until `join` there is nothing of the middleware.
+`python -m benchmarks.peers.participant NUMBER`. Its input has one word in each line, with a number where it needs one.
+`join NODES` makes a node and tells when so many nodes are in its graph. `make ENDPOINTS` makes so many publishers. `watch
+TOPICS` tells when so many topics of the benchmark are in its graph. `report` tells its memory. Until `join` there is
+nothing of the middleware.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 
 import rclpy
 from rclpy.event_handler import PublisherEventCallbacks
 from rclpy.node import Node
+from rclpy.publisher import Publisher
 from sensor_msgs.msg import JointState
 from tf2_msgs.msg import TFMessage
 
@@ -29,22 +32,27 @@ _TYPES = (TFMessage, JointState)
 def main() -> None:
     """Does what its input says, until that ends."""
     number = int(sys.argv[1])
-    node: Node | None = None
-    endpoints = []
+    endpoints: list[Publisher] = []
     tell("imported")
+    node: Node | None = None
     for line in sys.stdin:
         word, _, argument = line.strip().partition(" ")
         if word == "join":
-            begin, cpu = time.monotonic_ns(), time.process_time()
+            begin = time.monotonic_ns()
             rclpy.init()
             node = rclpy.create_node(f"participant_{number}", enable_rosout=False, start_parameter_services=False)
-            endpoints = [_publisher(node, number, each) for each in range(int(argument))]
-            tell("joined", begin_ns=begin, end_ns=time.monotonic_ns(), cpu=time.process_time() - cpu)
+            _wait_until(node, int(argument), lambda node: len(node.get_node_names()))
+            tell("joined", begin_ns=begin, end_ns=time.monotonic_ns())
+        assert node is not None, "the first word is join"
+        if word == "make":
+            begin = time.monotonic_ns()
+            endpoints += [_publisher(node, number, each) for each in range(int(argument))]
+            tell("made", begin_ns=begin, end_ns=time.monotonic_ns())
         elif word == "watch":
-            assert node is not None
-            _watch(node, int(argument))
+            _wait_until(node, int(argument), _count_topics)
+            tell("sees_all", seen_ns=time.monotonic_ns())
         elif word == "report":
-            tell("report", cpu=time.process_time(), memory_mb=proportional_mb())
+            tell("report", memory_mb=proportional_mb())
     if node is not None:
         for each in endpoints:
             node.destroy_publisher(each)
@@ -52,7 +60,7 @@ def main() -> None:
         rclpy.shutdown()
 
 
-def _publisher(node: Node, number: int, each: int) -> object:
+def _publisher(node: Node, number: int, each: int) -> Publisher:
     """Returns a publisher of a topic of its own, as a robot of a fleet has them."""
     return node.create_publisher(
         _TYPES[each % len(_TYPES)],
@@ -62,13 +70,15 @@ def _publisher(node: Node, number: int, each: int) -> object:
     )
 
 
-def _watch(node: Node, topics: int) -> None:
-    """Tells when the graph has all topics of the benchmark."""
+def _count_topics(node: Node) -> int:
+    return sum(name.startswith(PREFIX) for name, _ in node.get_topic_names_and_types())
+
+
+def _wait_until(node: Node, number: int, count: Callable[[Node], int]) -> None:
+    """Waits until the graph has as many of something as it should."""
     while True:
         begin = time.monotonic()
-        found = sum(name.startswith(PREFIX) for name, _ in node.get_topic_names_and_types())
-        if found >= topics:
-            tell("sees_all", seen_ns=time.monotonic_ns(), topics=found)
+        if count(node) >= number:
             return
         time.sleep(max(_LEAST_WAIT_S, _WAITS_PER_LOOK * (time.monotonic() - begin)))
 
