@@ -28,6 +28,8 @@ NAMES = (
     "urdf",
     "recording",
     "view",
+    "shards",
+    "discovery",
 )
 
 
