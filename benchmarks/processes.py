@@ -281,7 +281,9 @@ def discovery_server() -> Iterator[DiscoveryServer]:
 
 def _server_executable() -> str:
     name = "fast-discovery-server"
-    found = shutil.which(name, path=os.pathsep.join([str(Path(sys.prefix, "bin")), os.environ.get("PATH", "")]))
+    found = shutil.which(
+        name, path=os.pathsep.join([str(Path(sys.prefix, "bin")), os.environ.get("PATH", "")])
+    )
     if found is None:
         raise BenchmarkError(f"{name} is not installed: it comes with Fast DDS")
     return found

@@ -31,6 +31,8 @@ NAMES = (
     "shards",
     "discovery",
 )
+FLEET = ("shards", "discovery")
+"""They have a file of results of their own."""
 
 
 def load(name: str) -> Benchmark:

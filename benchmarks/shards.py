@@ -62,7 +62,9 @@ def run(options: Options) -> Iterator[Result]:
     fleets = QUICK if options.quick else (*FITTED, *CHECKED)
     with tempfile.TemporaryDirectory() as folder:
         for fleet in fleets:
-            yield from _results(fleet, _measure(_write(Path(folder, str(fleet.robots)), fleet.robots), fleet, seconds))
+            yield from _results(
+                fleet, _measure(_write(Path(folder, str(fleet.robots)), fleet.robots), fleet, seconds)
+            )
 
 
 def _write(folder: Path, robots: int) -> Path:
@@ -74,7 +76,9 @@ def _write(folder: Path, robots: int) -> Path:
 
 def _measure(stage: Path, fleet: Fleet, seconds: float) -> dict[str, Any]:
     """Returns what each shard tells, event by event, what the observer received, and `ready`, `settled` in seconds."""
-    listened = [f"robot_{number}" for number in range(0, fleet.robots, max(1, fleet.robots // SAMPLE))][:SAMPLE]
+    listened = [f"robot_{number}" for number in range(0, fleet.robots, max(1, fleet.robots // SAMPLE))][
+        :SAMPLE
+    ]
     with ExitStack() as stack:
         observer = stack.enter_context(peer("fleet_observer", ",".join(listened)))
         observer.wait_for("ready", _TIMEOUT)
@@ -97,7 +101,9 @@ def _measure(stage: Path, fleet: Fleet, seconds: float) -> dict[str, Any]:
     return told
 
 
-def _phase(shards: Sequence[Child], observer: Child, phase: str, seconds: float) -> tuple[list[dict[str, Any]], Any]:
+def _phase(
+    shards: Sequence[Child], observer: Child, phase: str, seconds: float
+) -> tuple[list[dict[str, Any]], Any]:
     """Returns what each shard tells of a phase, and what the observer counted meanwhile."""
     for each in shards:
         each.say(f"{phase} {seconds}")
@@ -144,19 +150,35 @@ def _results(fleet: Fleet, told: dict[str, Any]) -> Iterator[Result]:
     )
     for topic in ("tf", "joint_states"):
         sizes = [size for name, size in received["sizes"].items() if name.endswith(f"/{topic}")]
-        yield _one(fleet, f"bytes_{topic}", sizes, "B", f"one message of a robot of {LINKS} links, serialized")
+        yield _one(
+            fleet, f"bytes_{topic}", sizes, "B", f"one message of a robot of {LINKS} links, serialized"
+        )
 
 
 def _start_results(fleet: Fleet, told: dict[str, Any], size: str) -> Iterator[Result]:
     opened, described = told["open"], told["described"]
-    yield _one(fleet, "ready", [told["ready"]], "s", f"{size}: from the start of all processes until all are open")
-    yield _one(fleet, "settled", [told["settled"]], "s", f"{size}: until every robot has its description, too")
-    yield _one(fleet, "plan", [each["plan"] for each in opened], "s", f"{size}: each process's way to its plan")
     yield _one(
-        fleet, "start_cpu", [each["cpu"] for each in opened], "s", f"{size}: CPU time of each until it is open, imports not counted"
+        fleet, "ready", [told["ready"]], "s", f"{size}: from the start of all processes until all are open"
     )
     yield _one(
-        fleet, "settled_cpu", [each["cpu"] for each in described], "s", f"{size}: CPU time of each until all is described"
+        fleet, "settled", [told["settled"]], "s", f"{size}: until every robot has its description, too"
+    )
+    yield _one(
+        fleet, "plan", [each["plan"] for each in opened], "s", f"{size}: each process's way to its plan"
+    )
+    yield _one(
+        fleet,
+        "start_cpu",
+        [each["cpu"] for each in opened],
+        "s",
+        f"{size}: CPU time of each until it is open, imports not counted",
+    )
+    yield _one(
+        fleet,
+        "settled_cpu",
+        [each["cpu"] for each in described],
+        "s",
+        f"{size}: CPU time of each until all is described",
     )
     memory = [each["memory_mb"] for each in told["moving"]]
     yield _one(fleet, "memory", memory, "MB", f"{size}: PSS of each, robots moving; MB of 10^6 bytes")
@@ -170,11 +192,21 @@ def _phase_results(fleet: Fleet, told: dict[str, Any], phase: str, words: str) -
     ticks = f"{words}: median tick of each process"
     yield _one(fleet, f"tick_{phase}", [each["tick"] for each in shards], "ms", ticks)
     yield _one(
-        fleet, f"tick_{phase}_cpu", [each["tick_cpu"] for each in shards], "ms", f"{ticks}, CPU time of its thread"
+        fleet,
+        f"tick_{phase}_cpu",
+        [each["tick_cpu"] for each in shards],
+        "ms",
+        f"{ticks}, CPU time of its thread",
     )
-    yield _one(fleet, f"cpu_{phase}", [each["cpu"] for each in shards], "%", f"{words}: one core; each process")
     yield _one(
-        fleet, f"cpu_{phase}_sum", [sum(each["cpu"] for each in shards)], "%", f"{words}: one core; all together"
+        fleet, f"cpu_{phase}", [each["cpu"] for each in shards], "%", f"{words}: one core; each process"
+    )
+    yield _one(
+        fleet,
+        f"cpu_{phase}_sum",
+        [sum(each["cpu"] for each in shards)],
+        "%",
+        f"{words}: one core; all together",
     )
     yield _one(
         fleet,

@@ -94,9 +94,7 @@ def _start(stack: ExitStack, mode: str, participants: int) -> Graph:
     return Graph(children[2:], (children[0], children[1]), servers)
 
 
-def _measure(
-    graph: Graph, endpoints: int, *, timeout: float, quiet: float
-) -> dict[str, Any]:
+def _measure(graph: Graph, endpoints: int, *, timeout: float, quiet: float) -> dict[str, Any]:
     """Returns times in seconds, CPU time in seconds, memory in MB, bytes and packets."""
     *others, last = graph.members
     first, late = graph.observers

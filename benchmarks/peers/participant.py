@@ -40,7 +40,9 @@ def main() -> None:
         if word == "join":
             begin = time.monotonic_ns()
             rclpy.init()
-            node = rclpy.create_node(f"participant_{number}", enable_rosout=False, start_parameter_services=False)
+            node = rclpy.create_node(
+                f"participant_{number}", enable_rosout=False, start_parameter_services=False
+            )
             _wait_until(node, int(argument), lambda node: len(node.get_node_names()))
             tell("joined", begin_ns=begin, end_ns=time.monotonic_ns())
         assert node is not None, "the first word is join"
