@@ -1,9 +1,8 @@
 """One graph of processes on a loopback of its own: how long discovery takes, and what it sends.
 
-`python -m benchmarks.peers.discovery simple|server PARTICIPANTS ENDPOINTS TIMEOUT QUIET`: so many processes with so many
-publishers each, and an observer, which has none. QUIET is for how many seconds nothing else is done while the traffic
-of a graph at rest is counted. It is started in a network namespace of its own where the system allows it, so that the
-loopback carries nothing else.
+`python -m benchmarks.peers.discovery simple|server PARTICIPANTS ENDPOINTS TIMEOUT QUIET`: so many processes with so
+many publishers each, and two observers, which have none. The traffic of the graph at rest is counted for QUIET seconds.
+It is started in a network namespace of its own where the system allows it, so that the loopback carries nothing else.
 """
 
 from __future__ import annotations

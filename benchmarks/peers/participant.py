@@ -1,9 +1,9 @@
 """A participant of a ROS graph: makes publishers when it is told to, or watches until it sees those of all others.
 
 `python -m benchmarks.peers.participant NUMBER`. Its input has one word in each line, with a number where it needs one.
-`join NODES` makes a node and tells when so many nodes are in its graph. `make ENDPOINTS` makes so many publishers. `watch
-TOPICS` tells when so many topics of the benchmark are in its graph. `report` tells its memory. Until `join` there is
-nothing of the middleware.
+`join NODES` makes a node and tells when so many nodes are in its graph. `make ENDPOINTS` makes so many publishers.
+`watch TOPICS` tells when so many topics of the benchmark are in its graph. `report` tells its memory. Until `join`
+there is nothing of the middleware.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """One shard of a fleet: a bridge of some robots of a stage, with the kinematic backend, timed from within.
 
-`python -m benchmarks.peers.shard STAGE ROBOTS SHARD SHARDS RATE`; SHARD is 1 to SHARDS. It opens as `usd_ros_bridge run`
-does, and runs. Each line of its input is a phase, `PHASE SECONDS`, at whose end it tells what it took: `idle`, robots at
-rest, RATE ticks a second; `moving`, every joint moves; `row`, the same with one tick after another. `row` is the last:
-the bridge does not run by itself after it.
+`python -m benchmarks.peers.shard STAGE ROBOTS SHARD SHARDS RATE`; SHARD is 1 to SHARDS. It opens as `usd_ros_bridge
+run` does, and runs. A line of its input is a phase, `PHASE SECONDS`, at whose end it tells what it took: `idle`, robots
+at rest, RATE ticks a second; `moving`, every joint moves; `row`, the same with one tick after another. `row` is the
+last one: the bridge does not run by itself after it. `describe SECONDS` waits for the descriptions of all robots.
 """
 
 from __future__ import annotations
