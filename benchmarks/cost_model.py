@@ -75,11 +75,8 @@ _ENDPOINT: Mapping[str, Term] = {"endpoint": lambda graph: graph.participants * 
 _PAIR_ENDPOINT: Mapping[str, Term] = {
     "endpoint and process that learns of it": lambda graph: graph.participants**2 * graph.endpoints
 }
-_PAIR_SQUARE: Mapping[str, Term] = {
-    "square of a process's endpoints, and process that learns of them": lambda graph: (
-        (graph.participants * graph.endpoints) ** 2
-    )
-}
+PAIR_SQUARE = "square of a process's endpoints, and process that learns of them"
+_PAIR_SQUARE: Mapping[str, Term] = {PAIR_SQUARE: lambda graph: (graph.participants * graph.endpoints) ** 2}
 _PROCESS: Mapping[str, Term] = {"process": lambda graph: graph.participants}
 _KNOWN: Mapping[str, Term] = {
     "process": ONE,

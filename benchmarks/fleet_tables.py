@@ -33,7 +33,7 @@ PAGE = ROOT / "docs" / "fleet_cost.md"
 RATES = (20.0, 50.0)
 SHARDS_EACH = (1, 2, 4, 8)
 PAGE_FLEETS = tuple(fleet for fleet in (*shards.FITTED, *shards.CHECKED) if fleet.robots == shards.ROBOTS)
-_SHARD_ROWS = (
+SHARD_ROWS = (
     ("start of all processes until all are open", "ready", "s"),
     ("until every robot has its description, too", "settled", "s"),
     ("each process: stage to plan", "plan", "s"),
@@ -92,7 +92,7 @@ def _shard_table(values: Values) -> list[str]:
     fleets = sorted(PAGE_FLEETS, key=lambda fleet: fleet.shards)
     rows = [
         (label, *(f"{number(value_of(values, f'shards.{fleet.name}.{figure}'))} {unit}" for fleet in fleets))
-        for label, figure, unit in _SHARD_ROWS
+        for label, figure, unit in SHARD_ROWS
     ]
     return _table(("", *(_processes(fleet.shards) for fleet in fleets)), rows)
 
