@@ -67,7 +67,7 @@ SHARD_LAWS = (
     Law("cpu_moving", "%", f"all threads of a process at {shards.RATE:g} Hz, of one core", _ROBOT),
     Law("memory", "MB", "memory of a process (PSS)", {**_ROBOT, **_OTHERS}),
     Law("start_cpu", "s", "CPU until a process is open", {**_ROBOT, **_SQUARED, **_OTHERS}),
-    Law("settled_cpu", "s", "CPU until all is described", {**_ROBOT, **_SQUARED, **_OTHERS}),
+    Law("describe_cpu", "s", "CPU of all descriptions, ticks not counted", {**_ROBOT, **_SQUARED}),
 )
 
 _PAIR: Mapping[str, Term] = {"pair of processes": lambda graph: graph.participants**2}

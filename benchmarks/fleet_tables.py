@@ -38,6 +38,7 @@ SHARD_ROWS = (
     ("until every robot has its description, too", "settled", "s"),
     ("each process: stage to plan", "plan", "s"),
     ("each process: CPU until it is open", "start_cpu", "s"),
+    ("the same of the descriptions, ticks not counted", "describe_cpu", "s"),
     ("each process: tick, robots at rest", "tick_idle", "ms"),
     ("the same, CPU", "tick_idle_cpu", "ms"),
     ("each process: tick, all joints move", "tick_moving", "ms"),

@@ -175,10 +175,10 @@ def _start_results(fleet: Fleet, told: dict[str, Any], size: str) -> Iterator[Re
     )
     yield _one(
         fleet,
-        "settled_cpu",
+        "describe_cpu",
         [each["cpu"] for each in described],
         "s",
-        f"{size}: CPU time of each until all is described",
+        f"{size}: CPU time of each for the descriptions, ticks not counted",
     )
     memory = [each["memory_mb"] for each in told["moving"]]
     yield _one(fleet, "memory", memory, "MB", f"{size}: PSS of each, robots moving; MB of 10^6 bytes")

@@ -103,6 +103,7 @@ class Meter:
         """
         self.bridge = bridge
         self._window = Window()
+        self._opened_cpu = time.process_time()
         runtime = bridge.parts.runtime
         tick, wall, thread = runtime.tick, time.perf_counter, time.thread_time
 
@@ -139,6 +140,10 @@ class Meter:
         """Returns how many messages were published on topics that move."""
         rows = self.bridge.status().interfaces
         return sum(row.count for row in rows if row.role == "publisher" and not row.name.endswith(_LATCHED))
+
+    def spent(self) -> float:
+        """Returns the CPU time that the process has used since it was open, in seconds, its ticks not counted."""
+        return time.process_time() - self._opened_cpu - sum(self._window.cpu)
 
     def described(self) -> bool:
         """Returns whether every robot has its description."""
@@ -208,7 +213,7 @@ def _wait_for_descriptions(meter: Meter, timeout: float) -> None:
         if time.monotonic() - begin > timeout:
             raise BenchmarkError(f"not every robot has its description after {timeout:g} s")
         time.sleep(0.5)
-    tell("described", memory_mb=proportional_mb(), cpu=time.process_time())
+    tell("described", memory_mb=proportional_mb(), cpu=meter.spent())
 
 
 def _tick_in_a_row(meter: Meter, seconds: float, period_ns: int) -> None:

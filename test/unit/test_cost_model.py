@@ -26,7 +26,7 @@ COEFFICIENTS = {
     "cpu_moving": (1.0, 0.02),
     "memory": (150.0, 0.25, 0.02),
     "start_cpu": (0.5, 0.002, 1e-6, 1e-4),
-    "settled_cpu": (0.7, 0.006, 2e-6, 1e-4),
+    "describe_cpu": (0.7, 0.006, 2e-6),
     "bytes": (0.005, 1e-3, 8e-6),
     "packets": (12.0, 1.5, 1e-3),
     "rest_bytes": (6.0, 0.1),
