@@ -84,9 +84,7 @@ def _measure(stage: Path, fleet: Fleet, seconds: float) -> dict[str, Any]:
         observer.wait_for("ready", _TIMEOUT)
         begin = time.monotonic()
         shards = [
-            stack.enter_context(
-                peer("shard", str(stage), str(fleet.robots), str(number + 1), str(fleet.shards), str(RATE))
-            )
+            stack.enter_context(peer("shard", str(stage), f"{number + 1}/{fleet.shards}", str(RATE)))
             for number in range(fleet.shards)
         ]
         told: dict[str, Any] = {"open": [each.wait_for("open", _TIMEOUT) for each in shards]}

@@ -1,9 +1,9 @@
 """One shard of a fleet: a bridge of some robots of a stage, with the kinematic backend, timed from within.
 
-`python -m benchmarks.peers.shard STAGE ROBOTS SHARD SHARDS RATE`; SHARD is 1 to SHARDS. It opens as `usd_ros_bridge
-run` does, and runs. A line of its input is a phase, `PHASE SECONDS`, at whose end it tells what it took: `idle`, robots
-at rest, RATE ticks a second; `moving`, every joint moves; `row`, the same with one tick after another. `row` is the
-last one: the bridge does not run by itself after it. `describe SECONDS` waits for the descriptions of all robots.
+`python -m benchmarks.peers.shard STAGE K/N RATE`. It opens as `usd_ros_bridge run STAGE --shard K/N` does, and runs. A
+line of its input is a phase, `PHASE SECONDS`, at whose end it tells what it took: `idle`, robots at rest, RATE ticks a
+second; `moving`, every joint moves; `row`, the same with one tick after another. `row` is the last one: the bridge does
+not run by itself after it. `describe SECONDS` waits for the descriptions of all robots.
 """
 
 from __future__ import annotations
@@ -152,16 +152,18 @@ class Meter:
 
 def main() -> None:
     """Opens the bridge and goes through the phases."""
-    stage, (robots, shard, shards), rate = sys.argv[1], map(int, sys.argv[2:5]), float(sys.argv[5])
+    stage, shard, rate = sys.argv[1], sys.argv[2], float(sys.argv[3])
     begin, cpu = time.perf_counter(), time.process_time()
     tune_process()
     use_large_message_transport(discovery_thread=True)
     backend = MovingBackend()
-    plan = load_plan(stage, plan_options=PlanOptions(contexts=_contexts(robots, shard, shards)))
+    plan = load_plan(stage, plan_options=PlanOptions(shard=shard))
     planned = time.perf_counter()
     if has_errors(plan.diagnostics):
         raise BenchmarkError(f"the fleet has errors: {plan.diagnostics[0]}")
-    options = BridgeOptions(node_name=f"shard_{shard}", tf_rate=rate, publish_unmatched=True)
+    options = BridgeOptions(
+        node_name=f"shard_{shard.partition('/')[0]}", tf_rate=rate, publish_unmatched=True
+    )
     with Bridge(plan, backend, options=options, report=lambda *_: None, inform=lambda *_: None) as bridge:
         gc.freeze()
         meter = Meter(bridge)
@@ -179,14 +181,6 @@ def main() -> None:
         bridge.spin()
         if row.is_set():
             _tick_in_a_row(meter, seconds[0], int(1e9 / rate))
-
-
-def _contexts(robots: int, shard: int, shards: int) -> tuple[str, ...]:
-    """Returns which robots are those of a shard: all, or as many as in each other one."""
-    if shards == 1:
-        return ()
-    first, end = robots * (shard - 1) // shards, robots * shard // shards
-    return tuple(f"/fleet/robot_{number}" for number in range(first, end))
 
 
 def _read_phases(meter: Meter, backend: MovingBackend, row: threading.Event, seconds: list[float]) -> None:
