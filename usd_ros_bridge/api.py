@@ -190,7 +190,8 @@ def _read(
         _stage(plan),
         asset=plan.asset,
         physics=physics,
-        contexts=served_robots(options),
+        # Obstacles are robots that are not served.
+        contexts=None if options.other_robots == "obstacles" else served_robots(options),
         max_prims=plan.max_prims,
         pause=pause,
         again=again,

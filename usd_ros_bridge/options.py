@@ -27,6 +27,7 @@ SystemDefaultQos = Literal["resolved", "rmw"]
 Interfaces = Literal["all", "none"]
 BeyondLimits = Literal["reject", "clamp"]
 MasslessBodies = Literal["auto", "unit_mass", "weightless"]
+OtherRobots = Literal["leave_out", "obstacles"]
 FramesFromXforms = bool | Literal["auto"]
 RemoteControl = Literal["all", "read_only", "none"]
 MeshUriKind = Literal["auto", "package", "file", "service", "http"]
@@ -395,6 +396,14 @@ class PlanOptions:
         launch=True,
         live=True,
         parse=parse_contexts,
+    )
+    other_robots: OtherRobots = _parameter(
+        "leave_out",
+        "Robots that this bridge does not serve: leave_out, or obstacles that its own robots meet, with physics.",
+        choices=get_args(OtherRobots),
+        flag="--other-robots",
+        launch=True,
+        live=True,
     )
     implicit_context: bool = _parameter(
         True,
