@@ -9,12 +9,13 @@ from __future__ import annotations
 
 # ruff: noqa: RUF009 - the call makes the dataclass field
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar, cast, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeVar, cast, get_args
 
 from usd_ros_bridge import ranges
 from usd_ros_bridge.errors import OptionError, alternatives, quoted
@@ -28,6 +29,7 @@ Interfaces = Literal["all", "none"]
 BeyondLimits = Literal["reject", "clamp"]
 MasslessBodies = Literal["auto", "unit_mass", "weightless"]
 OtherRobots = Literal["leave_out", "obstacles"]
+LockstepRole = Literal["off", "leader", "follower"]
 FramesFromXforms = bool | Literal["auto"]
 RemoteControl = Literal["all", "read_only", "none"]
 MeshUriKind = Literal["auto", "package", "file", "service", "http"]
@@ -129,6 +131,33 @@ def parse_contexts(texts: Iterable[str]) -> tuple[str, ...]:
         if not path.startswith("/"):
             raise OptionError(f"contexts: {path!r} is no absolute prim path, as /World/robot_1 is")
     return paths
+
+
+class Shard(NamedTuple):
+    """One of several equal parts of a fleet. Numbers begin at 1."""
+
+    number: int
+    count: int
+
+
+def parse_shard(text: str) -> Shard | None:
+    """Return the meaning of `K/N`: part K of N, from 1; None for an empty text.
+
+    Raises:
+        OptionError: It is something else.
+    """
+    if not text.strip():
+        return None
+    found = re.fullmatch(r"\s*([0-9]{1,9})\s*/\s*([0-9]{1,9})\s*", text)
+    shard = Shard(int(found[1]), int(found[2])) if found else Shard(0, 0)
+    if not 1 <= shard.number <= shard.count:
+        raise OptionError(f"shard {quoted(text)} is not possible: write K/N, part K of N, as 1/4 to 4/4 are")
+    return shard
+
+
+def _shard_text(text: str) -> str:
+    shard = parse_shard(text)
+    return f"{shard.number}/{shard.count}" if shard else ""
 
 
 def parse_packages(texts: Iterable[str]) -> dict[str, str]:
@@ -397,6 +426,15 @@ class PlanOptions:
         live=True,
         parse=parse_contexts,
     )
+    shard: str = _parameter(
+        "",
+        "Serve only part K of N of the robots in contexts, as K/N; empty: all of them.",
+        flag="--shard",
+        metavar="K/N",
+        launch=True,
+        live=True,
+        parse=_shard_text,
+    )
     other_robots: OtherRobots = _parameter(
         "leave_out",
         "Robots that this bridge does not serve: leave_out, or obstacles that its own robots meet, with physics.",
@@ -534,6 +572,19 @@ class BridgeOptions:
         live=True,
     )
     start_paused: bool = _parameter(False, "Start with simulated time paused.", flag="--paused", launch=True)
+    lockstep: LockstepRole = _parameter(
+        "off",
+        "Clock of a fleet: leader (all shards follow this one), follower (of the leader) or off (time of its own).",
+        choices=get_args(LockstepRole),
+        flag="--lockstep",
+        launch=True,
+    )
+    lockstep_timeout: float = _parameter(
+        5.0,
+        "How long lockstep waits for a shard that hangs, s of wall time.",
+        range=ranges.TIMEOUT,
+        launch=True,
+    )
     publish_clock: bool = _parameter(True, "Publish simulated time on /clock.", launch=True)
     clock_rate: float = _parameter(
         100.0, "Highest rate of /clock, Hz of simulated time.", range=ranges.RATE, launch=True
