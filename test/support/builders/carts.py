@@ -1,4 +1,4 @@
-"""Carts: a stage of simple robots with wheels, drives and lidars, for bridges that share one world."""
+"""Stages of simple robots with drives and lidars, for bridges that share one world: boxes on rails, and rovers."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 STEP_NS = 2_000_000
-"""Time step of the stage, nanoseconds."""
+"""Time step of the stages, nanoseconds."""
 HALF = (0.2, 0.15, 0.05)
-"""Half extents of a cart's chassis, m."""
-HEIGHT = 0.1
-"""Height of its centre, m."""
+"""Half extents of a slider's box, m."""
+ROVER = Path(__file__).resolve().parents[3] / "examples" / "rover" / "rover.usda"
 
 _HEAD = """#usda 1.0
 (
     defaultPrim = "World"
     metersPerUnit = 1
     kilogramsPerUnit = 1
+    timeCodesPerSecond = 24
     upAxis = "Z"
 )
 def Xform "World"
@@ -24,7 +24,6 @@ def Xform "World"
     def PhysicsScene "physics" ( prepend apiSchemas = ["MjcSceneAPI"] )
     {
         double mjc:option:timestep = 0.002
-        double mjc:option:tolerance = 0
     }
     def Plane "ground" ( prepend apiSchemas = ["PhysicsCollisionAPI"] )
     {
@@ -36,9 +35,9 @@ _SLIDER = """
     def Xform "{name}" ( prepend apiSchemas = ["RosContextAPI"] )
     {{
         string ros:context:namespace = "{name}"
-        def Xform "chassis" ( prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsMassAPI"] )
+        def Xform "box" ( prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsMassAPI"] )
         {{
-            double3 xformOp:translate = ({x}, {y}, 0.1)
+            double3 xformOp:translate = ({x}, {y}, 0.3)
             uniform token[] xformOpOrder = ["xformOp:translate"]
             float physics:mass = 2
             def Cube "shape" ( prepend apiSchemas = ["PhysicsCollisionAPI"] )
@@ -57,30 +56,36 @@ _SLIDER = """
         }}
         def PhysicsPrismaticJoint "slide" ( prepend apiSchemas = ["PhysicsDriveAPI:linear"] )
         {{
-            rel physics:body1 = </World/{name}/chassis>
-            point3f physics:localPos0 = ({x}, {y}, 0.1)
+            rel physics:body1 = </World/{name}/box>
+            point3f physics:localPos0 = ({x}, {y}, 0.3)
             uniform token physics:axis = "X"
             float physics:lowerLimit = -100
             float physics:upperLimit = 100
             float drive:linear:physics:damping = 200
             float drive:linear:physics:maxForce = 60
         }}
-        def Scope "topics"
+        def Scope "states" ( prepend apiSchemas = ["RosTopicAPI"] )
         {{
-            def Scope "states" ( prepend apiSchemas = ["RosTopicAPI"] )
-            {{
-                token ros:topic:role = "publisher"
-                string ros:topic:name = "joint_states"
-                string ros:topic:type = "sensor_msgs/msg/JointState"
-                double ros:topic:publish_rate = 50
-            }}
-            def Scope "commands" ( prepend apiSchemas = ["RosTopicAPI"] )
-            {{
-                token ros:topic:role = "subscription"
-                string ros:topic:name = "joint_commands"
-                string ros:topic:type = "sensor_msgs/msg/JointState"
-            }}
+            token ros:topic:role = "publisher"
+            string ros:topic:name = "joint_states"
+            string ros:topic:type = "sensor_msgs/msg/JointState"
+            double ros:topic:publish_rate = 50
         }}
+        def Scope "commands" ( prepend apiSchemas = ["RosTopicAPI"] )
+        {{
+            token ros:topic:role = "subscription"
+            string ros:topic:name = "joint_commands"
+            string ros:topic:type = "sensor_msgs/msg/JointState"
+        }}
+    }}
+"""
+
+_ROVER = """
+    def "{name}" ( prepend references = @{rover}@ )
+    {{
+        string ros:context:namespace = "{name}"
+        double3 xformOp:translate = ({x}, {y}, 0)
+        uniform token[] xformOpOrder = ["xformOp:translate"]
     }}
 """
 
@@ -92,9 +97,18 @@ def write_sliders(folder: Path, places: Sequence[tuple[float, float]]) -> Path:
         folder: Folder of the file.
         places: X and Y of each robot, m.
     """
+    return _write(folder / "sliders.usda", _SLIDER, places)
+
+
+def write_rovers(folder: Path, places: Sequence[tuple[float, float]]) -> Path:
+    """Write a stage of rovers of the example on a plane, `robot_1` and so on; arguments as of `write_sliders`."""
+    return _write(folder / "rovers.usda", _ROVER, places)
+
+
+def _write(path: Path, robot: str, places: Sequence[tuple[float, float]]) -> Path:
     robots = [
-        _SLIDER.format(name=f"robot_{number}", x=x, y=y) for number, (x, y) in enumerate(places, start=1)
+        robot.format(name=f"robot_{number}", x=x, y=y, rover=ROVER)
+        for number, (x, y) in enumerate(places, start=1)
     ]
-    path = folder / "sliders.usda"
     path.write_text(_HEAD + "".join(robots) + "}\n")
     return path

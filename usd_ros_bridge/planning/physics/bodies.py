@@ -141,8 +141,8 @@ def report_obstacles(bodies: Sequence[Body], plan: BridgePlan, findings: Diagnos
         "2.1.obstacles",
         "",
         f"{len(obstacles)} rigid bodies of robots that this bridge does not serve are obstacles "
-        f"({', '.join(robots[:_MAX_NAMED])}{more}): they stand where the other bridges say, and contacts with them "
-        "push only the robots of this bridge",
+        f"({', '.join(robots[:_MAX_NAMED])}{more}): they are where the other bridges say, and nothing here "
+        "pushes them",
         "none, unless robots push each other: serve those in one bridge",
     )
 
