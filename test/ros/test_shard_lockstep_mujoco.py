@@ -29,10 +29,6 @@ SLIDERS = ((0.0, 0.0), (2.0, 0.0), (0.0, 3.0))
 ROVERS = ((0.0, 0.0), (0.0, 5.0), (0.0, -5.0))
 
 
-def robots(*numbers: int) -> tuple[str, ...]:
-    return tuple(f"/World/robot_{number}" for number in numbers)
-
-
 class Driver:
     """Commands robots over ROS in the pauses between requested steps, so that they act at known times."""
 
@@ -75,9 +71,9 @@ class Driver:
         return now
 
 
-def trajectories(harness: Any, asset: Path, parts: Sequence[Sequence[str]], drive: Any) -> dict[int, Any]:
+def trajectories(harness: Any, asset: Path, count: int, drive: Any) -> dict[int, Any]:
     """Return the poses of all bodies by time."""
-    with running_shards(asset, parts) as shards:
+    with running_shards(asset, count) as shards:
         drive(Driver(harness, shards))
         found: dict[int, Any] = {}
         for shard in shards:
@@ -104,8 +100,8 @@ def rove(driver: Driver) -> None:
 
 def test_sliders_in_three_shards_move_bit_for_bit_as_in_one_process(ros_harness: Any, tmp_path: Path) -> None:
     asset = write_sliders(tmp_path, SLIDERS)
-    one = trajectories(ros_harness, asset, [robots(1, 2, 3)], slide)
-    three = trajectories(ros_harness, asset, [robots(1), robots(2), robots(3)], slide)
+    one = trajectories(ros_harness, asset, 1, slide)
+    three = trajectories(ros_harness, asset, 3, slide)
     assert sorted(one) == sorted(three)
     assert max(one) == 3_000_000_000
     assert np.ptp([poses["/World/robot_1/box"][0] for poses in one.values()]) > 0.2
@@ -114,8 +110,8 @@ def test_sliders_in_three_shards_move_bit_for_bit_as_in_one_process(ros_harness:
 
 def test_rovers_in_two_shards_move_as_in_one_process(ros_harness: Any, tmp_path: Path) -> None:
     asset = write_rovers(tmp_path, ROVERS)
-    one = trajectories(ros_harness, asset, [robots(1, 2, 3)], rove)
-    two = trajectories(ros_harness, asset, [robots(1), robots(2, 3)], rove)
+    one = trajectories(ros_harness, asset, 1, rove)
+    two = trajectories(ros_harness, asset, 2, rove)
     assert sorted(one) == sorted(two)
     path = [poses["/World/robot_1"][:2] for poses in one.values()]
     assert np.ptp(path, axis=0).max() > 0.1, "they drive"
@@ -140,7 +136,7 @@ def test_a_lidar_sees_robots_of_other_shards_where_they_are(ros_harness: Any, tm
     asset = write_sliders(tmp_path, SLIDERS)
     scans: list[LaserScan] = []
     ros_harness.node.create_subscription(LaserScan, "/robot_1/scan", scans.append, SENSOR_QOS)
-    with running_shards(asset, [robots(1), robots(2, 3)]) as shards:
+    with running_shards(asset, 2) as shards:
         driver = Driver(ros_harness, shards)
         ros_harness.wait_for(lambda: ros_harness.node.count_publishers("/robot_1/scan") > 0, what="scans")
         driver.step(0.1)
@@ -177,25 +173,25 @@ def stamp_ns(stamp: Any) -> int:
 
 
 def test_a_robot_is_stopped_by_one_of_another_shard_which_does_not_move(ros_harness: Any, tmp_path: Path) -> None:
-    asset = write_sliders(tmp_path, SLIDERS)
-    parts, plans = [robots(1, 3), robots(2)], (PlanOptions(other_robots="obstacles"), PlanOptions())
-    with running_shards(asset, parts, plan_options=plans) as shards:
+    asset = write_sliders(tmp_path, ((0.0, 0.0), (0.0, 3.0), (2.0, 0.0), (0.0, 6.0)))
+    plans = (PlanOptions(other_robots="obstacles"), PlanOptions())
+    with running_shards(asset, 2, plan_options=plans) as shards:
         driver = Driver(ros_harness, shards)
         driver.drive(1, 1.0)
-        driver.drive(3, 1.0)
+        driver.drive(2, 1.0)
         driver.step(4.0)
     ours, theirs = shards[0].poses, shards[1].poses
-    assert {pose["/World/robot_2/box"][0] for pose in theirs.values()} == {2.0}
+    assert {pose["/World/robot_3/box"][0] for pose in theirs.values()} == {2.0}
     last, before = (ours[time] for time in sorted(ours)[:-3:-1])
     contact = 2.0 - 2 * HALF[0]
     assert last["/World/robot_1/box"][0] == pytest.approx(contact, abs=5e-3)
     assert last["/World/robot_1/box"][0] == pytest.approx(before["/World/robot_1/box"][0], abs=1e-4)
-    assert last["/World/robot_3/box"][0] > 3.0, "nothing is in its way"
+    assert last["/World/robot_2/box"][0] > 3.0, "nothing is in its way"
 
 
 def test_robots_of_two_shards_push_each_other(ros_harness: Any, tmp_path: Path) -> None:
     asset = write_sliders(tmp_path, SLIDERS)
-    with running_shards(asset, [robots(1), robots(2)]) as shards:
+    with running_shards(asset, 2) as shards:
         driver = Driver(ros_harness, shards)
         driver.drive(1, 1.0)
         driver.step(4.0)
@@ -207,7 +203,7 @@ def test_robots_of_two_shards_push_each_other(ros_harness: Any, tmp_path: Path) 
 
 def test_without_obstacles_robots_of_other_shards_are_not_there(ros_harness: Any, tmp_path: Path) -> None:
     asset = write_sliders(tmp_path, SLIDERS)
-    with running_shards(asset, [robots(1), robots(2)], plan_options=[PlanOptions()] * 2) as shards:
+    with running_shards(asset, 2, plan_options=[PlanOptions()] * 2) as shards:
         driver = Driver(ros_harness, shards)
         driver.drive(1, 1.0)
         driver.step(4.0)
@@ -218,7 +214,7 @@ def test_without_obstacles_robots_of_other_shards_are_not_there(ros_harness: Any
 def bump(ros_harness: Any, asset: Path, *, slowed: bool) -> list[Any]:
     """Return the poses of robots of three shards that push each other."""
     choose = random.Random(7)
-    with running_shards(asset, [robots(1), robots(2), robots(3)]) as shards:
+    with running_shards(asset, 3) as shards:
         if slowed:
             for shard in shards[1:]:
                 shard.bridge.before_step(lambda *_: time.sleep(choose.choice((0.0, 0.001, 0.01))))
@@ -254,7 +250,7 @@ def test_the_leaders_services_act_on_all(ros_harness: Any, tmp_path: Path) -> No
         assert future.result().success, future.result().message
         return future.result()
 
-    with running_shards(asset, [robots(1), robots(2, 3)]) as shards:
+    with running_shards(asset, 2) as shards:
         driver = Driver(ros_harness, shards)
         driver.drive(2, 1.0)
         for count in range(1, 8):
@@ -288,7 +284,7 @@ def test_the_leaders_services_act_on_all(ros_harness: Any, tmp_path: Path) -> No
 def test_without_lockstep_obstacles_follow_the_newest_poses(ros_harness: Any, tmp_path: Path) -> None:
     asset = write_sliders(tmp_path, SLIDERS)
     options = BridgeOptions(real_time_factor=1.0)
-    with running_shards(asset, [robots(1), robots(2)], roles=("off", "off"), options=options) as shards:
+    with running_shards(asset, 2, roles=("off", "off"), options=options) as shards:
         driver = Driver(ros_harness, shards)
         driver.drive(2, 1.0)
         mocap = shards[0].backend.simulation.data.mocap_pos

@@ -61,7 +61,6 @@ class Fleet:
             "asset": str(self.asset),
             "backend": "mujoco",
             "backend_options": "['gl=none']",
-            "contexts": f"[/World/robot_{number}]",
             "shard": f"{number}/{SHARDS}",
             "other_robots": "obstacles",
             "lockstep": "leader" if number == 1 else "follower",

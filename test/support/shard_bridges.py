@@ -72,32 +72,29 @@ class RunningShard:
 @contextmanager
 def running_shards(
     asset: Path,
-    parts: Sequence[Sequence[str]],
+    count: int,
     *,
     options: BridgeOptions | None = None,
     plan_options: Sequence[PlanOptions] = (),
     roles: Sequence[str] = (),
 ) -> Iterator[list[RunningShard]]:
-    """Open a bridge for each part of a stage's robots; the first one is the leader.
+    """Open the bridges of all shards of a stage; the first one is the leader. One alone has no lockstep.
 
     Args:
         asset: The stage.
-        parts: Prim paths of the robots of each bridge.
+        count: How many shards there are.
         options: Options of all.
         plan_options: Options of each plan; by default, others are obstacles.
         roles: Lockstep of each; by default the first leads.
     """
-    count = len(parts)
     given = options or BridgeOptions(real_time_factor=0.0, start_paused=True)
     planned = plan_options or [PlanOptions(other_robots="obstacles")] * count
     with ExitStack() as stack:
         shards = []
-        for number, robots in enumerate(parts, start=1):
+        for number in range(1, count + 1):
             plan = load_plan(
                 asset,
-                plan_options=replace(
-                    planned[number - 1], contexts=tuple(robots), shard=f"{number}/{count}" if count > 1 else ""
-                ),
+                plan_options=replace(planned[number - 1], shard=f"{number}/{count}"),
                 physics=True,
             )
             role: Any = roles[number - 1] if roles else ("leader" if number == 1 else "follower")

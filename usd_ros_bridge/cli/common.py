@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 READ = ("packages", "max_prims", "max_layers", "max_bytes", "max_nesting", "max_arcs")
-PLAN = ("namespace", "payloads", "implicit_context", "contexts")
+PLAN = ("namespace", "payloads", "implicit_context", "contexts", "shard")
 
 
 def table_options(*names: str) -> Decorator:

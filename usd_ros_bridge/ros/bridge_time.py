@@ -382,7 +382,8 @@ class SimTime:
         """
         # First: a wrong option is reported wherever it would be used.
         roots = find_spawn_roots(self._runtime)
-        if self._runtime.options.remote_control == "none" or self._keeper.lockstep.follows:
+        options = self._runtime.options
+        if options.remote_control == "none" or not options.simulation_services or self._keeper.lockstep.follows:
             return
         if not AmentCatalog().contains(SIMULATOR_FEATURES):
             inform(
@@ -532,7 +533,7 @@ def make_lockstep(runtime: Runtime, exchange: ShardExchange | None, *, inform: R
         return follower
     leader = Leader(
         shard=shard.number,
-        shards=shard.count,
+        shards=shard.total,
         times=ExchangeTimes(
             start_ns=0, step_ns=step_ns, period_ns=longest_tick_ns(options.controller_rate, step_ns)
         ),

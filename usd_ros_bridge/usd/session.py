@@ -17,7 +17,9 @@ from usd_ros_bridge.usd.edit.lock import StageLock, lock_of, share_lock
 
 if TYPE_CHECKING:
     from usd_ros_bridge.usd.edit.notices import SourceValue, StageListener
+    from usd_ros_bridge.usd.edit.override_targets import OverrideTarget
     from usd_ros_bridge.usd.edit.spawn import MissingAssetsError, Spawner, UnreadableError
+    from usd_ros_bridge.usd.edit.stage_overrides import Override, PrimPlacement, StageOverrides
     from usd_ros_bridge.usd.edit.variants import VariantEditor
     from usd_ros_bridge.usd.edit.visibility import VisibilityEditor
     from usd_ros_bridge.usd.layer_files import FileVersion
@@ -27,11 +29,15 @@ __all__ = [
     "DeferredStage",
     "FileVersion",
     "MissingAssetsError",
+    "Override",
+    "OverrideTarget",
+    "PrimPlacement",
     "SceneSwitches",
     "SourceValue",
     "Spawner",
     "StageListener",
     "StageLock",
+    "StageOverrides",
     "StageSession",
     "UnreadableError",
     "VariantEditor",
@@ -42,9 +48,13 @@ __all__ = [
 _HOMES = {
     "FileVersion": "layer_files",
     "MissingAssetsError": "edit.spawn",
+    "Override": "edit.stage_overrides",
+    "OverrideTarget": "edit.override_targets",
+    "PrimPlacement": "edit.stage_overrides",
     "SourceValue": "edit.notices",
     "Spawner": "edit.spawn",
     "StageListener": "edit.notices",
+    "StageOverrides": "edit.stage_overrides",
     "UnreadableError": "edit.spawn",
     "VariantEditor": "edit.variants",
     "VisibilityEditor": "edit.visibility",
@@ -72,6 +82,7 @@ class DeferredStage:
         asset: str,
         options: ReadOptions,
         *,
+        robots: Callable[[Sequence[Any]], frozenset[str]] | None = None,
         switchable: Mapping[str, bool] | None = None,
         describer: Any = None,
     ) -> None:
@@ -80,11 +91,13 @@ class DeferredStage:
         Args:
             asset: As for `open_stage`.
             options: As for `open_stage`.
+            robots: As for `open_stage`.
             switchable: Known answers of `VisibilityEditor.switchable`, by prim path: whether there are any prims.
             describer: Process that describes the robots of the plan, opaque; `take_describer` hands it out once.
         """
         self._asset = asset
         self._options = options
+        self._robots = robots
         self._switchable = dict(switchable or {})
         self._describer = describer
         self._stage: Any = None
@@ -138,7 +151,7 @@ class DeferredStage:
         from usd_ros_bridge.usd import open_stage, quiet
 
         with quiet():
-            stage = open_stage(self._asset, self._options)
+            stage = open_stage(self._asset, self._options, robots=self._robots)
         share_lock(stage, self)
         return stage
 
@@ -214,6 +227,12 @@ class StageSession:
         from usd_ros_bridge.usd.edit.spawn import Spawner
 
         return Spawner(self.stage)
+
+    def overrides(self) -> StageOverrides:
+        """Return the editor of overrides on the session layer, which keeps what is there now."""
+        from usd_ros_bridge.usd.edit.stage_overrides import StageOverrides
+
+        return StageOverrides(self.stage)
 
     def files(self) -> frozenset[str]:
         """Return the files of the stage's layers, those that are missing included."""
