@@ -44,7 +44,9 @@ class Driver:
         (shard,) = [
             each
             for each in self.shards
-            if any(row.name == topic and row.role == "subscription" for row in each.bridge.status().interfaces)
+            if any(
+                row.name == topic and row.role == "subscription" for row in each.bridge.status().interfaces
+            )
         ]
         self.harness.wait_for(lambda: publisher.get_subscription_count() == 1, what=topic)
         before = shard.count(topic)
@@ -125,7 +127,9 @@ def seen_from(origin: Any, angle: float, boxes: Sequence[Any]) -> float:
     nearest = math.inf
     for center in boxes:
         with np.errstate(divide="ignore"):
-            near, far = ((center[:2] - origin[:2] + sign * np.array(HALF[:2])) / direction for sign in (-1.0, 1.0))
+            near, far = (
+                (center[:2] - origin[:2] + sign * np.array(HALF[:2])) / direction for sign in (-1.0, 1.0)
+            )
         begin, end = np.minimum(near, far).max(), np.maximum(near, far).min()
         if 0.0 < begin <= end:
             nearest = min(nearest, float(begin))
@@ -143,7 +147,9 @@ def test_a_lidar_sees_robots_of_other_shards_where_they_are(ros_harness: Any, tm
         driver.drive(2, 0.5)
         driver.drive(3, -0.7)
         end = driver.step(2.0)
-        ros_harness.wait_for(lambda: scans and stamp_ns(scans[-1].header.stamp) >= end - 20_000_000, what="scans")
+        ros_harness.wait_for(
+            lambda: scans and stamp_ns(scans[-1].header.stamp) >= end - 20_000_000, what="scans"
+        )
         poses = {time: {**shards[0].poses[time], **shards[1].poses[time]} for time in shards[0].poses}
     last = scans[-1]
     for scan in scans[5:]:
@@ -172,7 +178,9 @@ def stamp_ns(stamp: Any) -> int:
     return int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec)
 
 
-def test_a_robot_is_stopped_by_one_of_another_shard_which_does_not_move(ros_harness: Any, tmp_path: Path) -> None:
+def test_a_robot_is_stopped_by_one_of_another_shard_which_does_not_move(
+    ros_harness: Any, tmp_path: Path
+) -> None:
     asset = write_sliders(tmp_path, ((0.0, 0.0), (0.0, 3.0), (2.0, 0.0), (0.0, 6.0)))
     plans = (PlanOptions(other_robots="obstacles"), PlanOptions())
     with running_shards(asset, 2, plan_options=plans) as shards:

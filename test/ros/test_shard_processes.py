@@ -1,4 +1,4 @@
-"""Shards in lockstep in processes of their own: what is killed at any moment stops nobody else, and takes part again."""
+"""Shards in lockstep in processes of their own: what is killed at any moment stops nobody, and takes part again."""
 
 from __future__ import annotations
 
@@ -89,8 +89,10 @@ class Fleet:
     def wait_until_together(self, after: float) -> None:
         """Wait until all shards publish states of about the same time, later than `after` seconds."""
         self.wait_for(
-            lambda: min(self.stamps.values()) > after
-            and max(self.stamps.values()) - min(self.stamps.values()) < 0.2,
+            lambda: (
+                min(self.stamps.values()) > after
+                and max(self.stamps.values()) - min(self.stamps.values()) < 0.2
+            ),
             f"all shards after {after:.3f} s",
         )
 
@@ -122,15 +124,22 @@ def test_shards_that_are_killed_stop_nobody_else_and_take_part_again(fleet: Flee
         victim, other = choose.choice(((2, 3), (3, 2)))
         fleet.pass_time(choose.uniform(0.0, 0.3))
         fleet.kill(victim)
-        gone_at = fleet.clock
         fleet.wait_for(
-            lambda: fleet.clock > gone_at + 0.5 and fleet.stamps[other] > gone_at + 0.5, "time without the victim"
+            lambda later=fleet.clock + 0.5, other=other: min(fleet.clock, fleet.stamps[other]) > later,
+            "time without the victim",
         )
-        lost = [line for line in fleet.programs[1].output.splitlines() if f"shard {victim} has not reached" in line]
+        lost = [
+            line
+            for line in fleet.programs[1].output.splitlines()
+            if f"shard {victim} has not reached" in line
+        ]
         assert lost, "the leader says so"
         fleet.start(victim)
         fleet.wait_until_together(fleet.clock)
-        assert f"shard {victim} takes part again" in fleet.programs[1].output
+        fleet.wait_for(
+            lambda victim=victim: f"shard {victim} takes part again" in fleet.programs[1].output,
+            "news of the victim",
+        )
 
 
 def test_followers_stand_still_without_their_leader_and_start_over_with_the_next(fleet: Fleet) -> None:
@@ -141,7 +150,8 @@ def test_followers_stand_still_without_their_leader_and_start_over_with_the_next
         fleet.kill(1)
         for number in (2, 3):
             fleet.wait_for(
-                lambda number=number: "the leader has been silent" in fleet.programs[number].output, "a report"
+                lambda number=number: "the leader has been silent" in fleet.programs[number].output,
+                "a report",
             )
         stood = max(fleet.stamps.values())
         assert fleet.stamps[2] == pytest.approx(fleet.stamps[3], abs=0.03)
@@ -150,4 +160,4 @@ def test_followers_stand_still_without_their_leader_and_start_over_with_the_next
         fleet.wait_until_together(0.1)
     for number in (2, 3):
         assert fleet.programs[number].process.poll() is None, "it is the process of the start"
-        assert "the leader is back" in fleet.programs[number].output
+        fleet.wait_for(lambda number=number: "the leader is back" in fleet.programs[number].output, "news")

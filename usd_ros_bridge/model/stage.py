@@ -185,6 +185,6 @@ class StageRecords:
     asset_names: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     collections: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    obstacles: frozenset[str] = frozenset()
+    obstacles: tuple[str, ...] = ()
     physics: PhysicsRecords | None = None
     diagnostics: tuple[Diagnostic, ...] = ()

@@ -213,7 +213,7 @@ class _Cut:
             records,
             **kept,
             xforms=self._xforms(kept),
-            obstacles=obstacles,
+            obstacles=tuple([each.path for each in kept["bodies"] if each.path in obstacles]),
             physics=self._physics(),
             repeats=self._repeats(),
         )

@@ -383,7 +383,11 @@ class SimTime:
         # First: a wrong option is reported wherever it would be used.
         roots = find_spawn_roots(self._runtime)
         options = self._runtime.options
-        if options.remote_control == "none" or not options.simulation_services or self._keeper.lockstep.follows:
+        if (
+            options.remote_control == "none"
+            or not options.simulation_services
+            or self._keeper.lockstep.follows
+        ):
             return
         if not AmentCatalog().contains(SIMULATOR_FEATURES):
             inform(
@@ -523,11 +527,17 @@ def make_lockstep(runtime: Runtime, exchange: ShardExchange | None, *, inform: R
         return FreeRunning(exchange)
     shard = parse_shard(runtime.plan.options.shard)
     if shard is None:
-        raise OptionError(f"lockstep {options.lockstep} needs the shard that this bridge is: shard:=1/2 (K/N)")
+        raise OptionError(
+            f"lockstep {options.lockstep} needs the shard that this bridge is: shard:=1/2 (K/N)"
+        )
     report = runtime.reporter.report
     if options.lockstep == "follower":
         follower = Follower(
-            shard=shard.number, timeout_s=options.lockstep_timeout, link=exchange, report=report, inform=inform
+            shard=shard.number,
+            timeout_s=options.lockstep_timeout,
+            link=exchange,
+            report=report,
+            inform=inform,
         )
         exchange.on_grant = follower.receive
         return follower

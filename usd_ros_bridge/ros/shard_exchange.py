@@ -84,7 +84,9 @@ def unpack_grant(data: bytes) -> Grant | None:
 class RawInput:
     """Serialized messages of a topic, for the thread that ticks; an arrival ends its wait."""
 
-    def __init__(self, domain: Domain, message_class: Any, topic: str, qos: QosPlan, *, wakeup: Wakeup) -> None:
+    def __init__(
+        self, domain: Domain, message_class: Any, topic: str, qos: QosPlan, *, wakeup: Wakeup
+    ) -> None:
         """Subscribe.
 
         Args:
@@ -229,7 +231,9 @@ class ShardExchange(Publication):
         self._poses_in = RawInput(domain, TFMessage, POSES_TOPIC, takes, wakeup=self._wakeup)
         latest = QosPlan(durability="transient_local", depth=1)
         if self._role == "leader":
-            self._grants_out = domain.open_publisher(Int64MultiArray, TIME_TOPIC, qos_profiles.profile(latest))
+            self._grants_out = domain.open_publisher(
+                Int64MultiArray, TIME_TOPIC, qos_profiles.profile(latest)
+            )
         if self._role == "follower":
             self._grants_in = RawInput(domain, Int64MultiArray, TIME_TOPIC, latest, wakeup=self._wakeup)
 
@@ -243,7 +247,8 @@ class ShardExchange(Publication):
         for handle in outputs:
             if handle is not None:
                 handle.close(self._domain.destroy)
-        self.on_report = self.on_grant = lambda _: None
+        # They refer to the lockstep, which refers to this object.
+        self.on_report, self.on_grant = (lambda _: None), (lambda _: None)
         self._backend = None
 
     def prepare(self, plan: BridgePlan, binding: PlanBinding) -> PreparedChange:
@@ -353,7 +358,9 @@ class ShardExchange(Publication):
         """Keep the poses of another shard, and pass its report on."""
         layout = self._layout(data)
         if layout is None:
-            self._report(f"fleet.message:{len(data)}", f"{POSES_TOPIC}: a message that cannot be read is ignored")
+            self._report(
+                f"fleet.message:{len(data)}", f"{POSES_TOPIC}: a message that cannot be read is ignored"
+            )
             return
         name = layout.names[0]
         if name == self._name:
@@ -361,7 +368,9 @@ class ShardExchange(Publication):
         poses = layout.poses(data)
         session, number, leaves = poses[0, :3].tolist()
         if not np.isfinite(poses).all():
-            self._report(f"fleet.message:{name}", f"{POSES_TOPIC}: poses of {name} that are not finite are ignored")
+            self._report(
+                f"fleet.message:{name}", f"{POSES_TOPIC}: poses of {name} that are not finite are ignored"
+            )
             return
         report = ShardReport(
             shard_number(name), Epoch(int(session), int(number)), layout.stamp_ns(data), leaves == _LEAVES

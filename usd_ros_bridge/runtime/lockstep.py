@@ -481,10 +481,10 @@ class Follower:
     def receive(self, grant: Grant) -> None:
         """Take a grant; of another epoch, it asks for a reset to the present time."""
         latest = self._grant
-        if latest is not None and grant.epoch < latest.epoch:
-            # A leader that was started after the system's clock was set back has a smaller number.
-            if not self._lost or grant.epoch.session == latest.epoch.session:
-                return
+        is_older = latest is not None and grant.epoch < latest.epoch
+        # A leader that was started after the system's clock was set back has a smaller number.
+        if is_older and not (self._lost and self._is_other_session(grant)):
+            return
         if self._lost:
             self._lost = False
             self._inform("lockstep.leader_back", "the leader is back: time goes on")
@@ -586,6 +586,9 @@ class Follower:
             "they were",
         )
         return True
+
+    def _is_other_session(self, grant: Grant) -> bool:
+        return self._grant is None or grant.epoch.session != self._grant.epoch.session
 
     def _check_leader(self) -> None:
         """Report a leader that is silent."""

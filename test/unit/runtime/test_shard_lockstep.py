@@ -52,7 +52,7 @@ class World:
                 shard.queues[other.number] = deque(other.sent)
         if number == 1:
             self.session += 1
-            shard.open(self.session)
+            shard.open()
         elif self.latest is not None and 1 in self.shards:
             shard.queues.setdefault(1, deque()).append(self.latest[1])
         return shard
@@ -66,7 +66,9 @@ class World:
             if shard.number != sender:
                 shard.queues.setdefault(sender, deque()).append(message)
 
-    def run(self, choose: random.Random, *, until: int, of: Iterable[int] | None = None, rounds: int = 4000) -> None:
+    def run(
+        self, choose: random.Random, *, until: int, of: Iterable[int] | None = None, rounds: int = 4000
+    ) -> None:
         """Let shards work, in any order, until those given have reached a time."""
         numbers = list(self.shards if of is None else of)
         for _ in range(rounds):
@@ -97,8 +99,8 @@ class Shard:
             "shard": number,
             "timeout_s": TIMEOUT,
             "link": self,
-            "report": lambda kind, text: world.reports.append(text),
-            "inform": lambda kind, text: world.news.append(text),
+            "report": lambda _, text: world.reports.append(text),
+            "inform": lambda _, text: world.news.append(text),
             "now_s": lambda: world.wall,
         }
         self.lockstep: Leader | Follower
@@ -108,7 +110,7 @@ class Shard:
         else:
             self.lockstep = Follower(**arguments)
 
-    def open(self, session: int) -> None:
+    def open(self) -> None:
         assert isinstance(self.lockstep, Leader)
         self.lockstep.restart(0)
 
@@ -161,12 +163,8 @@ class Shard:
     def send_grant(self, grant: Grant) -> None:
         self.world.latest = self.number, grant
         # It is sent before the leader's tick, which nothing of this test sees in between.
-        self.now = max(self.now, grant.limit_ns) if self.lockstep_is_made else self.now
+        self.now = max(self.now, grant.limit_ns)
         self.world.send(self.number, grant)
-
-    @property
-    def lockstep_is_made(self) -> bool:
-        return hasattr(self, "lockstep")
 
     def send_report(self, report: ShardReport) -> None:
         self.stops[report.time_ns] = self.state
@@ -185,7 +183,7 @@ class Shard:
             values = [self.newest.get(number) for number in others]
         self.state = hash((self.state, tuple(values)))
 
-    def use_newest(self, time_ns: int) -> None:
+    def use_newest(self, time_ns: int) -> None:  # noqa: ARG002 - the protocol's
         raise AssertionError
 
 
@@ -237,7 +235,11 @@ def test_a_reset_may_keep_time(seed: int, count: int) -> None:
     world.shards[1].reset(world.shards[1].now)
     start = world.shards[1].now
     world.run(choose, until=start + 3 * PERIOD + STEP)
-    assert [time for time in world.shards[2].stops if time >= start][:3] == [start, start + STEP, start + STEP + PERIOD]
+    assert [time for time in world.shards[2].stops if time >= start][:3] == [
+        start,
+        start + STEP,
+        start + STEP + PERIOD,
+    ]
 
 
 @settings(deadline=None, max_examples=30)

@@ -261,9 +261,7 @@ class _Session:
         plan, report = context.plan, context.report
         builder = make_builder(plan, scene, report, options, last_spec=last_spec)
         self.simulation = Simulation(compile_model(builder), stage_range(plan, loop=options.loop))
-        self.body_index = {
-            body.path: index for index, body in enumerate(scene.bodies) if not body.obstacle
-        }
+        self.body_index = {body.path: index for index, body in enumerate(scene.bodies) if not body.obstacle}
         self.shared_bodies = SharedBodies(self.simulation, plan)
         self._step_ns = self.simulation.step_ns
         self._reader = StateReader(self.simulation, plan, loop=options.loop)

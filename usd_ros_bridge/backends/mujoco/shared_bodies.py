@@ -33,8 +33,7 @@ class SharedBodies:
         own = [
             index
             for index, body in enumerate(bodies)
-            if not body.obstacle
-            and (body.joints or index in jointed or f"{body.path}/".startswith(robots))
+            if not body.obstacle and (body.joints or index in jointed or f"{body.path}/".startswith(robots))
         ]
         found = [index for index, body in enumerate(bodies) if body.obstacle]
         self.robot_bodies = tuple(bodies[index].path for index in own)

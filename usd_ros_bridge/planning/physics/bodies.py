@@ -103,6 +103,7 @@ def plan_bodies(
         plan.layout.bodies[row]: number for number, robot in enumerate(plan.robots) for row in robot.bodies
     }
     numbers = {joint.path: number for number, joint in enumerate(joints)}
+    obstacles = frozenset(index.records.obstacles)
     bodies = []
     for path, pose, inertial in zip(table.paths, as_poses(table.rest), inertials, strict=True):
         record = index.bodies[path]
@@ -123,7 +124,7 @@ def plan_bodies(
                 parent=WORLD_BODY if attachment is None else table.indices.get(attachment.parent, WORLD_BODY),
                 joints=() if attachment is None else tuple(numbers[joint] for joint in attachment.joints),
                 robot=robots.get(path, -1),
-                obstacle=path in index.records.obstacles,
+                obstacle=path in obstacles,
             )
         )
     return tuple(bodies)
