@@ -9,6 +9,7 @@ the parameter file, else to the node's default.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -28,6 +29,7 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 from launch_ros.substitutions import ExecutableInPackage
 
+from usd_ros_bridge.errors import OptionError, quoted
 from usd_ros_bridge.fleet.discovery_server import library_path, server_command
 from usd_ros_bridge.fleet.fleet import Fleet, FleetOptions, make_fleet
 from usd_ros_bridge.fleet.machines import RemoteShell
@@ -46,20 +48,30 @@ SSH_FAILED, NOT_EXECUTABLE, NOT_FOUND = 255, 126, 127
 # The node parameters that have a launch argument of the same name.
 PARAMETERS = [name for name, row in OPTIONS.items() if row.launch and name not in (*OWN, "asset")]
 
+# Arguments of the fleet that have a default, and what they mean.
 ARGUMENTS = {
-    "machines": ("", "Machines that run the shards, in blocks, by ssh: HOST or USER@HOST or HOST*WEIGHT, separated by "
-                 "commas. Empty: this one. localhost is this one."),
-    "machine": ("", "Start only the shards of this one of machines, here, without ssh. Run the same launch file on each."),
-    "discovery_server": ("", "Use the discovery server of Fast DDS at ADDRESS:PORT, started here if the address is this "
-                         "machine's; auto: on the loopback. Empty: none."),
-    "namespace": ("", "Namespace of all nodes: the outermost segment of every relative name of the asset."),
-    "node_name": ("usd_ros_bridge", "Beginning of the names of the nodes: NAME_1, NAME_2 and so on."),
-    "params_file": ("", "A ROS 2 parameter file for all shards. Arguments that are not empty have precedence."),
-    "log_level": ("info", "Log level of the nodes: debug, info, warn, error or fatal; or LOGGER:=LEVEL."),
-    "ssh": ("ssh", "The ssh command, with options of yours."),
-    "remote_setup": ("source /opt/ros/$ROS_DISTRO/setup.bash", "What bash does first on another machine."),
-    "remote_command": ("ros2 run usd_ros_bridge usd_ros_bridge", "The package's command line on another machine."),
-}  # fmt: skip
+    "machines": "Machines that run the shards, in blocks, by ssh: HOST or USER@HOST or HOST*WEIGHT, separated by "
+    "commas. Empty: this one. localhost is this one.",
+    "machine": "Start only the shards of this one of machines, here, without ssh: run the same launch file on each.",
+    "discovery_server": "Use the discovery server of Fast DDS at ADDRESS:PORT, started here if the address is this "
+    "machine's; auto: on the loopback. Empty: none.",
+    "namespace": "Namespace of all nodes: the outermost segment of every relative name of the asset.",
+    "node_name": "Beginning of the names of the nodes: NAME_1, NAME_2 and so on.",
+    "params_file": "A ROS 2 parameter file for all shards. Arguments that are not empty have precedence.",
+    "log_level": "Log level of the nodes: debug, info, warn, error or fatal; or LOGGER:=LEVEL.",
+    "ssh": "The ssh command, with options of yours.",
+    "remote_setup": "What bash does first on another machine: source ...",
+    "remote_command": "The package's command line on another machine.",
+}
+DEFAULTS = {
+    "node_name": PACKAGE,
+    "log_level": "info",
+    "ssh": "ssh",
+    "remote_setup": f"source /opt/ros/{os.environ['ROS_DISTRO']}/setup.bash"
+    if "ROS_DISTRO" in os.environ
+    else "",
+    "remote_command": f"ros2 run {PACKAGE} {PACKAGE}",
+}
 
 
 def given(context: LaunchContext, name: str) -> str:
@@ -74,10 +86,12 @@ def fleet_options(context: LaunchContext) -> FleetOptions:
         OptionError: One of them is not possible; the message names it.
     """
     texts = {name: given(context, name) for name in PARAMETERS}
-    params_file = given(context, "params_file")
+    params_file, shards = given(context, "params_file"), given(context, "shards")
+    if not shards.isdecimal():
+        raise OptionError(f"shards {quoted(shards)} is not possible: it takes a whole number")
     return FleetOptions(
         asset=given(context, "asset"),
-        shards=int(given(context, "shards")),
+        shards=int(shards),
         machines=[given(context, "machines")],
         machine=given(context, "machine"),
         discovery_server=given(context, "discovery_server"),
@@ -175,7 +189,9 @@ def fleet_actions(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     options = fleet_options(context)
     fleet = make_fleet(options)
     ends_by_itself = bool(options.parameters.get("duration"))
-    actions: list[LaunchDescriptionEntity] = [LogInfo(msg=f"fleet: warning: {each}") for each in fleet.warnings]
+    actions: list[LaunchDescriptionEntity] = [
+        LogInfo(msg=f"fleet: warning: {each}") for each in fleet.warnings
+    ]
     if fleet.discovery_server is not None and fleet.starts_server:
         command = server_command(fleet.discovery_server)
         actions.append(
@@ -193,7 +209,9 @@ def fleet_actions(context: LaunchContext) -> list[LaunchDescriptionEntity]:
         action = shard_action(fleet, shard, respawn=not ends_by_itself)
         actions += [
             RegisterEventHandler(
-                OnProcessIO(target_action=action, on_stdout=lambda event, shard=shard: events.on_output(shard, event))
+                OnProcessIO(
+                    target_action=action, on_stdout=lambda event, shard=shard: events.on_output(shard, event)
+                )
             ),
             RegisterEventHandler(
                 OnProcessExit(
@@ -209,8 +227,8 @@ def fleet_actions(context: LaunchContext) -> list[LaunchDescriptionEntity]:
 def generate_launch_description() -> LaunchDescription:
     """Declare the arguments, and start the fleet."""
     own = [
-        DeclareLaunchArgument(name, default_value=default, description=text)
-        for name, (default, text) in ARGUMENTS.items()
+        DeclareLaunchArgument(name, default_value=DEFAULTS.get(name, ""), description=text)
+        for name, text in ARGUMENTS.items()
     ]
     of_bridge = [
         DeclareLaunchArgument(
