@@ -186,7 +186,7 @@ def shown_states(active: Any, node: Any, plans: list[BridgePlan]) -> dict[str, s
         complete = len(last) == len(STATES) and all(last.values())
         return {robot: numbers(message) for robot, message in last.items()} if complete else None
 
-    found: dict[str, str] = active.wait_for(shown, what="/tf of all robots")
+    found: dict[str, str] = active.wait_for(shown, timeout=60.0, what="/tf of all robots")
     for publisher in publishers.values():
         node.destroy_publisher(publisher)
     for each in opened:
