@@ -63,7 +63,7 @@ class LogUniform:
         low, high = _number(self.low, "loguniform"), _number(self.high, "loguniform")
         if not 0.0 < low <= high:
             raise OptionError(f"loguniform: [{low:g}, {high:g}] is no interval of positive numbers")
-        return low * (high / low) ** share
+        return low * math.exp(math.log(high / low) * share)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,7 +47,9 @@ def plan_runs(sweep: Sweep) -> tuple[RunSpec, ...]:
     points = list(_points(sweep))
     width = len(str(max(len(points) * sweep.repeats - 1, 0)))
     return tuple(
-        RunSpec(index=index, id=f"run_{index:0{width}d}", parameters=points[index // sweep.repeats], seed=seed)
+        RunSpec(
+            index=index, id=f"run_{index:0{width}d}", parameters=points[index // sweep.repeats], seed=seed
+        )
         for index, seed in enumerate(_seeds(sweep.seed, len(points) * sweep.repeats))
     )
 
@@ -135,7 +137,11 @@ def _drawn(sweep: Sweep) -> Iterator[dict[str, Scalar]]:
         values = values_of(parameter)
         distributions[name] = parameter if values is None else Discrete(tuple(values))
     # A constant takes no dimension: adding one leaves the others as they are.
-    varied = [name for name, each in distributions.items() if is_distribution(sweep.parameters[name]) or len(each.values) > 1]
+    varied = [
+        name
+        for name, each in distributions.items()
+        if is_distribution(sweep.parameters[name]) or len(each.values) > 1
+    ]
     shares = _unit_sample(sweep, len(varied))
     for row in shares:
         share = dict(zip(varied, row.tolist(), strict=True))

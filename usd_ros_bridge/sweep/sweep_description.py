@@ -17,7 +17,9 @@ from usd_ros_bridge.errors import OptionError, alternatives, quoted
 from usd_ros_bridge.sweep.distributions import DISTRIBUTIONS, Scalar
 
 SamplingMethod = Literal["grid", "zip", "list", "random", "latin_hypercube", "sobol"]
-Statistic = Literal["final", "initial", "min", "max", "mean", "integral", "rms", "stddev", "range", "percentile"]
+Statistic = Literal[
+    "final", "initial", "min", "max", "mean", "integral", "rms", "stddev", "range", "percentile"
+]
 Operation = Literal["set", "scale", "add"]
 SAMPLED: Final[tuple[SamplingMethod, ...]] = ("random", "latin_hypercube", "sobol")
 """Methods that draw points; the others take the values as they are."""
@@ -58,7 +60,7 @@ class Randomization:
     """A change of an attribute of the asset for a run, written as an over on the session layer.
 
     Attributes:
-        select: Prims: a path, a glob (`*` within a name, `**` over levels), or a collection (`/World.collection:wheels`).
+        select: Prims: a path, a glob (`*` in a name, `**` over levels), or a collection (`/World.collection:wheels`).
         attribute: `mass`, `friction`, `stiffness`, `damping` or `gravity`, or an attribute by name (`physics:*`,
             `drive:*`, `ros:*` and those of solvers). In the units of the stage.
         value: A number, `${parameter}`, or a distribution.
