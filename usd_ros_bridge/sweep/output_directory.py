@@ -117,10 +117,10 @@ class OutputDirectory:
 
     def _begin(self, sweep: Sweep, *, runs: int, resume: bool) -> None:
         description = json.loads(json.dumps(sweep.description(), default=str))
-        if (self.path / SWEEP).exists():
+        done = len(read_journal(self.path / JOURNAL))
+        if (self.path / SWEEP).exists() and (done or resume):
             found = read_document(self.path)
             if not resume:
-                done = len(read_journal(self.path / JOURNAL))
                 raise OptionError(
                     f"{self.path} has a sweep already ({done} of {found.get('runs')} runs): continue it with --resume, "
                     "or name another directory (--output)"
@@ -128,8 +128,10 @@ class OutputDirectory:
             self._check_same(found, sweep, description)
             self._document = {**found, "resumed": [*found.get("resumed", []), time.time()]}
             self._remove_partial()
-        elif any(self.path.iterdir()):
-            raise OptionError(f"{self.path} is not empty, and has no sweep: name another directory (--output)")
+        elif any(entry.name not in (SWEEP, JOURNAL, RECORDINGS) for entry in self.path.iterdir()):
+            raise OptionError(
+                f"{self.path} is not empty, and has no sweep: name another directory (--output)"
+            )
         else:
             self._document = {
                 "format": _FORMAT,
@@ -148,11 +150,15 @@ class OutputDirectory:
             differ = list(_differences(found.get("description"), description))
             shown = "; ".join(differ[:_SHOWN]) or "its description"
             more = f" and {len(differ) - _SHOWN} more" if len(differ) > _SHOWN else ""
-            raise OptionError(f"{self.path} has another sweep: {shown}{more}; name another directory (--output)")
+            raise OptionError(
+                f"{self.path} has another sweep: {shown}{more}; name another directory (--output)"
+            )
         if found.get("asset_sha256") != _file_hash(Path(sweep.directory, sweep.asset)):
             self.notes.append(f"{sweep.asset} has changed since this sweep began: its runs are of two assets")
         if (version := found.get("versions", {}).get("usd_ros_bridge")) != __version__:
-            self.notes.append(f"this sweep began with usd_ros_bridge {version}, and {__version__} continues it")
+            self.notes.append(
+                f"this sweep began with usd_ros_bridge {version}, and {__version__} continues it"
+            )
 
     def _remove_partial(self) -> None:
         folder = self.path / RECORDINGS

@@ -26,17 +26,8 @@ from usd_ros_bridge.requirements import missing_requirement
 
 MARK: Final = "USD_ROS_BRIDGE_SWEEP"
 """Environment variable by which the processes of one local Ray are recognised."""
-ONE_THREAD: Final = {
-    name: "1"
-    for name in (
-        "OMP_NUM_THREADS",
-        "OPENBLAS_NUM_THREADS",
-        "MKL_NUM_THREADS",
-        "BLIS_NUM_THREADS",
-        "NUMEXPR_NUM_THREADS",
-        "PXR_WORK_THREAD_LIMIT",
-    )
-}
+_THREADS: Final = ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMEXPR")
+ONE_THREAD: Final = {"PXR_WORK_THREAD_LIMIT": "1", **{f"{name}_NUM_THREADS": "1" for name in _THREADS}}
 """Settings of a worker: there are as many workers as cores, so that more threads would only take turns."""
 
 _QUIET: Final = {
@@ -53,8 +44,8 @@ _QUIET: Final = {
 }
 _OBJECT_STORE_BYTES: Final = 80 * 2**20
 """The least that Ray takes: specs and outcomes are small."""
-_MAX_TEMPORARY: Final = 19
-"""The path of a socket has 107 characters at most; 88 of them are names below the folder of temporary files."""
+_MAX_TEMPORARY: Final = 24
+"""The path of a socket has 107 characters at most; 83 of them are names below the folder of temporary files."""
 _CONNECT_S: Final = 5.0
 _HEALTH_S: Final = 15.0
 _CLEANUP_S: Final = 10.0
@@ -187,7 +178,9 @@ def _check_reachable(address: str) -> None:
         return
     host, _, port = found.rpartition("://")[2].rpartition(":")
     if not host or not port.isdigit():
-        raise OptionError(f"{quoted(address)} is no address of a cluster: use auto, HOST:PORT or ray://HOST:PORT")
+        raise OptionError(
+            f"{quoted(address)} is no address of a cluster: use auto, HOST:PORT or ray://HOST:PORT"
+        )
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S).close()
     except (OSError, OverflowError) as error:
@@ -250,7 +243,7 @@ def _session_directory() -> Path:
     folder = tempfile.gettempdir()
     if len(folder) > _MAX_TEMPORARY:
         folder = "/tmp"  # noqa: S108 - mkdtemp makes a directory of its own there
-    return Path(tempfile.mkdtemp(prefix="usd_ros_bridge_", dir=folder))
+    return Path(tempfile.mkdtemp(prefix="usd_sweep_", dir=folder))
 
 
 def _one_line(error: BaseException) -> str:

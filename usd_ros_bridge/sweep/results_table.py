@@ -22,8 +22,8 @@ GROUPS: Final = ("parameters", "metrics", "drawn")
 def results_table(records: Iterable[RunRecord], *, about: Mapping[str, str] | None = None) -> pa.Table:
     """Return the table of some runs, in the order of the sweep.
 
-    Columns are `id`, `index`, `seed`, one for each parameter (`parameters.NAME`), metric (`metrics.NAME`) and drawn value
-    (`drawn.NAME`), `outcome`, `reason`, and times. A metric that a run does not have is null.
+    Columns are `id`, `index`, `seed`, one for each parameter (`parameters.NAME`), metric (`metrics.NAME`) and drawn
+    value (`drawn.NAME`), `outcome`, `reason`, and times. A metric that a run does not have is null.
 
     Args:
         records: The runs.
@@ -39,11 +39,11 @@ def results_table(records: Iterable[RunRecord], *, about: Mapping[str, str] | No
         "index": pa.array([row.index for row in rows], pa.int64()),
         "seed": pa.array([row.seed for row in rows], pa.int64()),
     }
-    columns |= _group(rows, "parameters", _parameter_column)
+    columns |= _group(rows, "parameters", _value_column)
     for name in ("outcome", "reason"):
         columns[name] = pa.array([getattr(row, name) for row in rows], pa.string())
-    for group in ("metrics", "drawn"):
-        columns |= _group(rows, group, lambda values: pa.array(values, pa.float64()))
+    columns |= _group(rows, "metrics", lambda values: pa.array(values, pa.float64()))
+    columns |= _group(rows, "drawn", _value_column)
     columns["sim_time"] = pa.array([row.sim_time for row in rows], pa.float64())
     columns["steps"] = pa.array([row.steps for row in rows], pa.int64())
     for name in ("setup_time", "run_time", "wall_time"):
@@ -53,6 +53,7 @@ def results_table(records: Iterable[RunRecord], *, about: Mapping[str, str] | No
     columns["attempts"] = pa.array([row.attempts for row in rows], pa.int64())
     for name in ("worker", "recording"):
         columns[name] = pa.array([getattr(row, name) for row in rows], pa.string())
+    columns["warnings"] = pa.array(["\n".join(row.warnings) for row in rows], pa.string())
     table = pa.table(columns)
     return table.replace_schema_metadata(dict(about)) if about else table
 
@@ -90,7 +91,7 @@ def _group(rows: Sequence[RunRecord], group: str, column: Any) -> dict[str, Any]
     return {f"{group}.{name}": column([getattr(row, group).get(name) for row in rows]) for name in names}
 
 
-def _parameter_column(values: Sequence[Any]) -> Any:
+def _value_column(values: Sequence[Any]) -> Any:
     pa = _pyarrow()
     kinds = {type(value) for value in values if value is not None}
     if kinds <= {bool}:

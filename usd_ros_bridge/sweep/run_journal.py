@@ -75,11 +75,11 @@ class RunJournal:
         except OSError as error:
             with suppress(OSError):
                 os.ftruncate(self._file, size)
-            raise BridgeError(f"{self.path}: {error.strerror}; runs so far are kept") from error
+            raise BridgeError(f"{self.path}: {error.strerror}; the runs before are kept") from error
         if written < len(line):
             with suppress(OSError):
                 os.ftruncate(self._file, size)
-            raise BridgeError(f"{self.path}: cannot write more; runs so far are kept")
+            raise BridgeError(f"{self.path}: cannot write more; the runs before are kept")
         self._ids.add(record.id)
         self._unsynced = True
         if time.monotonic() - self._synced_at > _SYNC_EVERY_S:

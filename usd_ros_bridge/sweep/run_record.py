@@ -29,7 +29,8 @@ class RunRecord:
         index: Position among the runs of the sweep.
         seed: Seed of the run.
         parameters: Value of each parameter.
-        outcome: `completed`, `stopped` or `failed` as of `RunOutcome`; `lost`: no worker survived it, or it took too long.
+        outcome: `completed`, `stopped` or `failed` as of `RunOutcome`; `lost`: no worker survived it, or it took too
+            long.
         reason: Of a run that was not completed, one line.
         metrics: Metrics by name.
         drawn: Values of the randomisation by name.
@@ -42,6 +43,7 @@ class RunRecord:
         worker: Host and process that made it, "" if none is known.
         attempts: How often the run was begun.
         recording: MCAP file, relative to the output directory, "" for none.
+        warnings: What the bridge reported.
     """
 
     id: str
@@ -51,7 +53,7 @@ class RunRecord:
     outcome: Outcome
     reason: str = ""
     metrics: Mapping[str, float] = field(default_factory=dict)
-    drawn: Mapping[str, float] = field(default_factory=dict)
+    drawn: Mapping[str, Scalar] = field(default_factory=dict)
     sim_time: float = 0.0
     steps: int = 0
     setup_time: float = 0.0
@@ -61,6 +63,7 @@ class RunRecord:
     worker: str = ""
     attempts: int = 1
     recording: str = ""
+    warnings: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         """Return the record as one line of strict JSON. Numbers that are not finite are text."""
@@ -80,8 +83,8 @@ def record_from_json(line: str | bytes) -> RunRecord:
         raise ValueError("no JSON object")
     known = {each.name for each in fields(RunRecord)}
     values: dict[str, Any] = {name: value for name, value in document.items() if name in known}
-    for name in ("metrics", "drawn"):
-        values[name] = {key: _number(value) for key, value in values.get(name, {}).items()}
+    values["metrics"] = {key: _number(value) for key, value in values.get("metrics", {}).items()}
+    values["warnings"] = tuple(values.get("warnings", ()))
     try:
         record = RunRecord(**values)
     except TypeError as error:
@@ -112,6 +115,7 @@ def finished_record(
         started=started,
         worker=worker,
         attempts=attempts,
+        warnings=tuple(outcome.warnings),
     )
 
 
@@ -136,6 +140,8 @@ def lost_record(
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
     if isinstance(value, (bool, str)) or value is None:
         return value
     if isinstance(value, int):

@@ -12,6 +12,7 @@ from typing import Protocol
 from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.reporting import describe
 from usd_ros_bridge.sweep.run_queue import RunAttempt
+from usd_ros_bridge.sweep.run_specs import RunSpec
 from usd_ros_bridge.sweep.sweep_description import Sweep
 from usd_ros_bridge.sweep.sweep_run import RunOutcome, RunWorker
 from usd_ros_bridge.testing.ros_domains import reserve_domain
@@ -100,9 +101,15 @@ class WorkerPool(Protocol):
 class InProcessPool:
     """One worker: this process. Nothing limits the time of a run, and what ends the process ends the sweep."""
 
-    def __init__(self, sweep: Sweep) -> None:
-        """Args: sweep: What is run."""
+    def __init__(self, sweep: Sweep, sample: RunSpec) -> None:
+        """Store what is run.
+
+        Args:
+            sweep: The sweep.
+            sample: One of its runs, by which it is checked.
+        """
         self._worker = RunWorker(sweep)
+        self._sample = sample
         self._needs_domain = sweep.needs_domain
         self._job: tuple[RunAttempt, Path | None] | None = None
         self._ready = False
@@ -120,7 +127,7 @@ class InProcessPool:
         """Make the run that was handed out. Return its end."""
         del timeout_s
         if not self._ready:
-            self._worker.check()
+            self._worker.check(self._sample)
             self._ready = True
             return [WorkerReady(worker=0, host=platform.node(), pid=os.getpid())]
         if self._job is None:
