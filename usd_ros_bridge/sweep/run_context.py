@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from usd_ros_bridge.backends.base import Backend, BodyContacts, ContactBackend
+from usd_ros_bridge.backends.base import Backend, BodyContacts, ContactBackend, EntityBackend
 from usd_ros_bridge.errors import BridgeError, alternatives, quoted
 from usd_ros_bridge.model.periods import SECOND_NS
 from usd_ros_bridge.model.plan import BridgePlan
@@ -20,6 +21,20 @@ from usd_ros_bridge.sweep.distributions import Scalar
 from usd_ros_bridge.sweep.function_loader import load_function
 from usd_ros_bridge.sweep.randomization import DRIVER_STREAM, run_generator
 from usd_ros_bridge.sweep.run_specs import RunSpec
+
+
+class MeasuredBody(NamedTuple):
+    """What measures a body.
+
+    Attributes:
+        start: `world_from_body` at the start, 7 numbers.
+        pose: Returns it now.
+        twist: Returns its linear then angular velocity in the world, 6 numbers.
+    """
+
+    start: Sequence[float]
+    pose: Callable[[], Sequence[float]]
+    twist: Callable[[], Sequence[float]]
 
 
 class RunContext:
@@ -116,13 +131,13 @@ class RunContext:
         Raises:
             BridgeError: There is no such body.
         """
-        row = self.body_row(body)
-        return np.array(self.snapshot.body(row) if self.snapshot.tick else self.rest_position(row))
+        motion = self.body_motion(body)
+        return np.array(motion.pose() if self.snapshot.tick else motion.start)
 
     def body_twist(self, body: str) -> FloatArray:
         """Return (6,) linear then angular velocity of a body's origin in the world, m/s and rad/s."""
-        row = self.body_row(body)
-        return np.array(self.snapshot.twist(row)) if self.snapshot.tick else np.zeros(6)
+        motion = self.body_motion(body)
+        return np.array(motion.twist()) if self.snapshot.tick else np.zeros(6)
 
     def contacts(self, body: str) -> BodyContacts:
         """Return the contacts of a body.
@@ -133,7 +148,7 @@ class RunContext:
         backend = self.backend
         if not isinstance(backend, ContactBackend):
             raise BridgeError("the backend knows no contacts; use the backend mujoco")
-        self.body_row(body)
+        self.body_motion(body)
         return backend.contacts(body)
 
     @property
@@ -173,18 +188,33 @@ class RunContext:
 
     # --- For signals -------------------------------------------------------------------------------------------
 
-    def body_row(self, body: str) -> int:
-        """Return the row of a body in the layout.
+    def body_motion(self, body: str) -> MeasuredBody:
+        """Return what measures a body, by its prim path: of a robot, or a thing that nothing of the plan is about.
 
         Raises:
             BridgeError: There is no such body.
         """
-        row = self.plan.layout.body_index.get(body)
-        if row is None:
-            raise BridgeError(
-                f"there is no body {quoted(body)}; {alternatives(body, self.plan.layout.bodies)}"
-            )
-        return row
+        layout, snapshot, backend = self.plan.layout, self.snapshot, self.backend
+        row = layout.body_index.get(body)
+        if row is not None:
+            start: list[float] = layout.body_pose[row].tolist()
+            return MeasuredBody(start, partial(snapshot.body, row), partial(snapshot.twist, row))
+        entities = backend if isinstance(backend, EntityBackend) else None
+        others = () if entities is None else entities.entities()
+        if entities is None or body not in others:
+            there = dict.fromkeys((*layout.bodies, *others))
+            raise BridgeError(f"there is no body {quoted(body)}; {alternatives(body, there)}")
+        state = entities.entity_state
+
+        def pose() -> list[float]:
+            numbers: list[float] = state(body).pose.tolist()
+            return numbers
+
+        def twist() -> list[float]:
+            numbers: list[float] = state(body).twist.tolist()
+            return numbers
+
+        return MeasuredBody(pose(), pose, twist)
 
     def joint_row(self, joint: str) -> int:
         """Return the row of a joint in the layout, by its name or prim path.
@@ -193,11 +223,6 @@ class RunContext:
             BridgeError: There is no such joint.
         """
         return self._joints.find(joint)
-
-    def rest_position(self, row: int) -> list[float]:
-        """Return `world_from_body` of a body at the start, 7 numbers."""
-        pose: list[float] = self.plan.layout.body_pose[row].tolist()
-        return pose
 
     def follow_targets(self, name: str) -> FloatArray:
         """Return (D,) the last targets of all joints, kept up to date; NaN before the first one.

@@ -34,7 +34,7 @@ FILE = """\
 name: braking
 asset: world.usda
 backend: mujoco
-backend_options: {timestep: 1e-3, lockstep: true}
+backend_options: {dt: 1e-3, lockstep: true}
 options: {controller_rate: 50.0}
 duration: "${seconds}"
 variants: {"/World/rover:tyres": "tyres_${size}"}
@@ -81,7 +81,7 @@ def test_a_file_becomes_a_sweep(tmp_path: Path) -> None:
     sweep = load_sweep(written(tmp_path, FILE))
     body = "/World/rover"
     assert (sweep.name, sweep.asset, sweep.directory) == ("braking", "world.usda", str(tmp_path))
-    assert sweep.backend_options == {"timestep": 0.001, "lockstep": True}
+    assert sweep.backend_options == {"dt": 0.001, "lockstep": True}
     assert sweep.parameters["friction"] == pytest.approx((0.2, 0.4, 0.6, 0.8))
     assert sweep.parameters["decades"] == pytest.approx((0.01, 0.1, 1.0))
     assert sweep.randomize == (
@@ -187,7 +187,7 @@ def test_the_schema_is_one_and_knows_all_signals_and_statistics() -> None:
             "give one of signal, time_to and function",
         ),
         ("at: 0.5, ", "", 28, "commands[0]: missing: at"),
-        ("rate: 50", "rate: 50, launch: x", 26, "driver: give either function or launch"),
+        (", rate: 50", ", rate: 50, launch: x", 26, "driver: give either function or launch"),
         ("seconds: 2.5", 'seconds: "${size}"', 9, "a parameter cannot refer to another one"),
         ("record: failed", "record: some", 36, "record: 'some': use one of none, failed, all"),
     ],

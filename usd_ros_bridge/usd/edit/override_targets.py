@@ -70,12 +70,14 @@ def find_targets(
         stage: A Usd.Stage without overrides.
         selector: As for `select_prims`.
         attribute: `mass`, `friction`, `stiffness`, `damping`, `max_force`, `gravity`, or the name of an attribute.
-        masses: Mass of each body by path, in the unit of the stage, for bodies that author none.
+        masses: Mass of each body by path, kg, for bodies that author none.
 
     Raises:
         OptionError: Nothing is selected, or nothing of it has the attribute.
     """
     prims = [stage.GetPrimAtPath(path) for path in select_prims(stage, selector)]
+    kilograms = UsdPhysics.GetStageKilogramsPerUnit(stage)
+    masses = {path: mass / kilograms for path, mass in masses.items()}
     find, what = _FINDERS.get(attribute, (None, ""))
     if find is not None:
         found = tuple(find(prims, masses))
