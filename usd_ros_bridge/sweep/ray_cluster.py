@@ -263,7 +263,7 @@ class _Guard:
                 f"{__name__}:guard", theirs, stdin=subprocess.DEVNULL, start_new_session=True
             )
         self._connection = ours
-        ours.send((mark, str(directory)))
+        ours.send((mark, str(directory), os.getpid()))
 
     def close(self) -> None:
         """Clean up now."""
@@ -282,11 +282,15 @@ def guard(descriptor: int) -> None:
         descriptor: Connection to the parent.
     """
     with Connection(descriptor) as parent:
-        mark, directory = parent.recv()
+        mark, directory, owner = parent.recv()
         with suppress(EOFError, OSError):
             parent.recv()
     end = time.monotonic() + _CLEANUP_S / 2
-    while (left := list(marked_processes(mark, directory))) and time.monotonic() < end:
+    # The owner may go on, and has a log of Ray open.
+    spared = {owner, os.getpid()}
+    while (
+        left := [pid for pid in marked_processes(mark, directory) if pid not in spared]
+    ) and time.monotonic() < end:
         for pid in left:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
