@@ -90,8 +90,10 @@ class RayCluster:
                 if address is not None:
                     raise OptionError("this process is connected to a Ray already: leave out the address")
             elif address is None:
+                self._resources.enter_context(_messages_hidden(ray))
                 self._start(ray, workers)
             else:
+                self._resources.enter_context(_messages_hidden(ray))
                 self._resources.callback(ray.shutdown)
                 _connect(ray, address, upload)
                 self.uploaded = bool(upload)
@@ -108,6 +110,12 @@ class RayCluster:
         """End what was started. Idempotent."""
         with _quiet_logging():
             self._resources.close()
+
+    def __enter__(self) -> RayCluster:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
     def _start(self, ray: Any, workers: int | None) -> None:
         directory = _session_directory()
@@ -210,6 +218,18 @@ def _loopback_alone(ray: Any) -> Iterator[None]:
         yield
     finally:
         constants.ENABLE_RAY_CLUSTER = before
+
+
+@contextmanager
+def _messages_hidden(ray: Any) -> Iterator[None]:
+    """Keep what Ray has to say about lost workers off standard output: the sweep says it in one line."""
+    module = ray._private.worker  # noqa: SLF001 - Ray has no option for it
+    show = module.print_to_stdstream
+    module.print_to_stdstream = lambda *_, **__: None
+    try:
+        yield
+    finally:
+        module.print_to_stdstream = show
 
 
 @contextmanager

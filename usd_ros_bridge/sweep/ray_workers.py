@@ -220,7 +220,7 @@ class RayPool:
 
     def _cause(self, entry: _Worker, error: BaseException) -> str:
         """Return how a worker ended, as one line."""
-        if isinstance(error, self._ray.exceptions.OutOfMemoryError) or "OOM" in str(error):
+        if isinstance(error, self._ray.exceptions.OutOfMemoryError):
             return "the worker was ended, as its machine ran out of memory"
         if isinstance(error, self._ray.exceptions.NodeDiedError):
             return "the machine of the worker left the cluster"

@@ -105,14 +105,13 @@ def draw_pictures(
     with mpl.rc_context(dict(_SETTINGS)):
         for name, values in list(metrics.items())[:MAX_METRICS]:
             known = np.isfinite(values)
-            if not known.any():
-                continue
+            if len(np.unique(values[known])) < 2:
+                continue  # A picture of a constant says nothing; the report has a line for it.
             columns = [Column(each.name, each.values[known], each.labels) for each in varied]
             columns = [each for each in columns if len(each.distinct) > 1]
             if columns:
                 yield _draw_over(columns, name, values[known])
-            if len(np.unique(values[known])) > 1:
-                yield _draw_histogram(name, values[known])
+            yield _draw_histogram(name, values[known])
 
 
 def _draw_over(columns: Sequence[Column], name: str, values: NDArray[np.float64]) -> Picture:
