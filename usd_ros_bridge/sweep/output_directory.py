@@ -128,7 +128,9 @@ class OutputDirectory:
             self._check_same(found, sweep, description)
             self._document = {**found, "resumed": [*found.get("resumed", []), time.time()]}
             self._remove_partial()
-        elif any(entry.name not in (SWEEP, JOURNAL, TABLE, REPORT, RECORDINGS) for entry in self.path.iterdir()):
+        elif any(
+            entry.name not in (SWEEP, JOURNAL, TABLE, REPORT, RECORDINGS) for entry in self.path.iterdir()
+        ):
             raise OptionError(
                 f"{self.path} is not empty, and has no sweep: name another directory (--output)"
             )

@@ -27,6 +27,8 @@ from usd_ros_bridge.requirements import missing_requirement
 MARK: Final = "USD_ROS_BRIDGE_SWEEP"
 """Environment variable by which the processes of one local Ray are recognised."""
 _THREADS: Final = ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMEXPR")
+WORKER: Final = "USD_ROS_BRIDGE_SWEEP_WORKER"
+"""Environment variable by which a worker recognises what it started: its own process."""
 ONE_THREAD: Final = {"PXR_WORK_THREAD_LIMIT": "1", **{f"{name}_NUM_THREADS": "1" for name in _THREADS}}
 """Settings of a worker: there are as many workers as cores, so that more threads would only take turns."""
 
@@ -39,8 +41,6 @@ _QUIET: Final = {
     "RAY_DEDUP_LOGS": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_enable_metrics_collection": "0",
-    # What a worker started (`ros2 launch`) ends with it, however that ends.
-    "RAY_kill_child_processes_on_worker_exit_with_raylet_subreaper": "true",
 }
 _OBJECT_STORE_BYTES: Final = 80 * 2**20
 """The least that Ray takes: specs and outcomes are small."""
@@ -325,11 +325,26 @@ def marked_processes(mark: str, directory: str) -> Iterator[int]:
         mark: In the environment of what they start. Ray's own processes write their title over their environment.
         directory: Where Ray's own processes have their logs open.
     """
-    entry = f"{MARK}={mark}".encode()
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if entry in (process / "environ").read_bytes().split(b"\0") or _has_open(process, directory):
+            if _has_variable(process, MARK, mark) or _has_open(process, directory):
                 yield int(process.name)
+
+
+def kill_children_of(worker: int) -> None:
+    """End what a worker of this machine started, and left behind when it was killed.
+
+    Args:
+        worker: Its process.
+    """
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if _has_variable(process, WORKER, str(worker)) and int(process.name) != worker:
+                os.kill(int(process.name), signal.SIGKILL)
+
+
+def _has_variable(process: Path, name: str, value: str) -> bool:
+    return f"{name}={value}".encode() in (process / "environ").read_bytes().split(b"\0")
 
 
 def _has_open(process: Path, directory: str) -> bool:

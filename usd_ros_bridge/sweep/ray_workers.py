@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from usd_ros_bridge.errors import BridgeError, escaped
-from usd_ros_bridge.sweep.ray_cluster import ONE_THREAD, RayCluster, import_ray
+from usd_ros_bridge.sweep.ray_cluster import ONE_THREAD, WORKER, RayCluster, import_ray, kill_children_of
 from usd_ros_bridge.sweep.run_queue import RunAttempt
 from usd_ros_bridge.sweep.run_specs import RunSpec
 from usd_ros_bridge.sweep.sweep_description import Sweep
@@ -22,6 +23,7 @@ from usd_ros_bridge.sweep.worker_pool import RunFinished, WorkerEvent, WorkerLos
 _CHUNK_BYTES: Final = 16 * 2**20
 _MAX_LOST_STARTS: Final = 3
 """Workers in a row that end before they are ready: then no other one is started."""
+_RECORDINGS: Final = "usd_sweep_recordings_"
 _LAST_WORDS: Final = 200
 
 
@@ -44,6 +46,8 @@ class SweepActor:
         if uploaded:
             sweep = replace(sweep, directory=str(Path.cwd()))
         self._needs_domain = sweep.needs_domain
+        _remove_abandoned()
+        os.environ[WORKER] = str(os.getpid())
         self._worker = RunWorker(sweep)
         try:
             self._worker.check(sample)
@@ -62,7 +66,7 @@ class SweepActor:
         assert self._worker is not None
         path = None if record is None else Path(record)
         if path is not None and fetched:
-            path = Path(tempfile.mkdtemp(prefix="usd_sweep_"), path.name.lstrip("."))
+            path = Path(tempfile.mkdtemp(prefix=f"{_RECORDINGS}{os.getpid()}_"), path.name.lstrip("."))
         outcome = make_run(self._worker, attempt, record=path, needs_domain=self._needs_domain)
         return outcome, str(path) if path is not None and fetched else ""
 
@@ -124,6 +128,7 @@ class RayPool:
             **({} if cluster.is_local else {"runtime_env": {"env_vars": dict(ONE_THREAD)}}),
         )(SweepActor)
         self._setup = self._ray.put(sweep), sample, cluster.uploaded
+        self._starts_programs = sweep.needs_domain
         self._workers: dict[int, _Worker] = {}
         self._next = 0
         self._lost_starts = 0
@@ -208,6 +213,8 @@ class RayPool:
     def _lose(self, number: int, entry: _Worker, reason: str) -> Iterator[WorkerEvent]:
         with suppress(Exception):
             self._ray.kill(entry.actor, no_restart=True)
+        if self._starts_programs and self._cluster.is_local and entry.pid:
+            kill_children_of(entry.pid)
         del self._workers[number]
         if not entry.pid:
             self._lost_starts += 1
@@ -249,6 +256,14 @@ class RayPool:
             raise BridgeError(f"{target}: {error.strerror}") from error
         if not target.stat().st_size:
             target.unlink()
+
+
+def _remove_abandoned() -> None:
+    """Remove recordings of workers of this machine that were killed before they were fetched."""
+    for path in Path(tempfile.gettempdir()).glob(f"{_RECORDINGS}*"):
+        pid = path.name.removeprefix(_RECORDINGS).partition("_")[0]
+        if not Path("/proc", pid).exists():
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _line(error: object) -> str:

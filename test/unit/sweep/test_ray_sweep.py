@@ -251,6 +251,15 @@ def shown_address(text: str, family: int) -> str:
     return f"::ffff:{address.ipv4_mapped}" if address.ipv4_mapped else str(address)
 
 
+def test_children_of_this_process_have_their_exit_status(cluster: RayCluster) -> None:
+    @ray.remote(num_cpus=1)
+    def status() -> int:
+        return subprocess.run(["false"], check=False).returncode
+
+    assert subprocess.run(["false"], check=False).returncode == 1
+    assert ray.get(status.remote()) == 1
+
+
 def test_workers_have_one_thread_and_no_statistics_of_use(cluster: RayCluster) -> None:
     @ray.remote(num_cpus=1)
     def environment() -> dict[str, str]:
