@@ -99,6 +99,7 @@ setup(
         NAME: [
             "py.typed",
             "importing/*.txt",
+            "sweep/*.json",
             "usd/schemas/**",
             *(f"usd/resolver/*.{end}" for end in ("cpp", "hpp", "json")),
         ]

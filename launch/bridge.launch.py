@@ -29,6 +29,7 @@ NODE_PARAMETERS = {
     "start_paused": bool,
     "publish_clock": bool,
     "clock_rate": float,
+    "simulation_services": bool,
     "tf_rate": float,
     "tf_output": str,
     "publish_tf": bool,
@@ -187,6 +188,12 @@ def generate_launch_description() -> LaunchDescription:
                 "clock_rate",
                 default_value="",
                 description="Highest rate of /clock, in Hz of simulated time. Empty: as in params_file.",
+            ),
+            DeclareLaunchArgument(
+                "simulation_services",
+                default_value="",
+                description="Offer the services of simulation_interfaces if the backend simulates (true or "
+                "false). Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "namespace",

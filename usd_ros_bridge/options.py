@@ -575,6 +575,9 @@ class BridgeOptions:
     clock_rate: float = _parameter(
         100.0, "Highest rate of /clock, Hz of simulated time.", range=ranges.RATE, launch=True
     )
+    simulation_services: bool = _parameter(
+        True, "Offer the services of simulation_interfaces if the backend owns time.", launch=True
+    )
     spawn_roots: Sequence[str] = _parameter(
         (), "Directories whose USD files simulation_interfaces may spawn.", launch=True, read_only=True
     )

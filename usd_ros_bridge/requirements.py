@@ -94,7 +94,41 @@ MCAP = Requirement(
     remedy='pip install "usd_ros_bridge[record]"',
     purpose="recovering recordings",
 )
-REQUIREMENTS = (NUMPY, CLICK, RICH, ROS, INTERFACES, OPENUSD, MUJOCO, NEWTON, VISER, FOXGLOVE, MCAP, BAGS)
+JSONSCHEMA = Requirement(
+    label="jsonschema",
+    modules=("jsonschema",),
+    remedy='pip install "usd_ros_bridge[ray]"',
+    purpose="sweep files",
+)
+YAML = Requirement(
+    label="PyYAML",
+    modules=("yaml",),
+    remedy='pip install "usd_ros_bridge[ray]"',
+    purpose="sweep files",
+)
+SCIPY = Requirement(
+    label="SciPy",
+    modules=("scipy",),
+    remedy='pip install "usd_ros_bridge[ray]"',
+    purpose="sampling of sweeps",
+)
+REQUIREMENTS = (
+    NUMPY,
+    CLICK,
+    RICH,
+    ROS,
+    INTERFACES,
+    OPENUSD,
+    MUJOCO,
+    NEWTON,
+    VISER,
+    FOXGLOVE,
+    MCAP,
+    BAGS,
+    JSONSCHEMA,
+    YAML,
+    SCIPY,
+)
 
 
 def is_installed(module: str) -> bool:

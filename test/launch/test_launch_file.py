@@ -37,6 +37,7 @@ ARGUMENTS = {
     "start_paused",
     "publish_clock",
     "clock_rate",
+    "simulation_services",
     "namespace",
     "node_name",
     "variants",

@@ -32,10 +32,7 @@ TICKS = 60
 
 
 def shards(count: int = 2) -> list[PlanOptions]:
-    return [
-        PlanOptions(contexts=("/Fleet/rover_1", "/")),
-        PlanOptions(contexts=("/Fleet/rover_2", "/Fleet/arm")),
-    ]
+    return [PlanOptions(shard=f"{number}/{count}") for number in range(1, count + 1)]
 
 
 def commands(plan: BridgePlan) -> dict[str, Any]:
@@ -189,7 +186,7 @@ def shown_states(active: Any, node: Any, plans: list[BridgePlan]) -> dict[str, s
         complete = len(last) == len(STATES) and all(last.values())
         return {robot: numbers(message) for robot, message in last.items()} if complete else None
 
-    found: dict[str, str] = active.wait_for(shown, what="/tf of all robots")
+    found: dict[str, str] = active.wait_for(shown, timeout=60.0, what="/tf of all robots")
     for publisher in publishers.values():
         node.destroy_publisher(publisher)
     for each in opened:

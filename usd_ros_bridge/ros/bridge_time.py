@@ -364,7 +364,7 @@ class SimTime:
         """
         # First: a wrong option is reported wherever it would be used.
         roots = find_spawn_roots(self._runtime)
-        if self._runtime.options.remote_control == "none":
+        if self._runtime.options.remote_control == "none" or not self._runtime.options.simulation_services:
             return
         if not AmentCatalog().contains(SIMULATOR_FEATURES):
             inform(

@@ -17,7 +17,9 @@ from usd_ros_bridge.usd.edit.lock import StageLock, lock_of, share_lock
 
 if TYPE_CHECKING:
     from usd_ros_bridge.usd.edit.notices import SourceValue, StageListener
+    from usd_ros_bridge.usd.edit.override_targets import OverrideTarget
     from usd_ros_bridge.usd.edit.spawn import MissingAssetsError, Spawner, UnreadableError
+    from usd_ros_bridge.usd.edit.stage_overrides import Override, PrimPlacement, StageOverrides
     from usd_ros_bridge.usd.edit.variants import VariantEditor
     from usd_ros_bridge.usd.edit.visibility import VisibilityEditor
     from usd_ros_bridge.usd.layer_files import FileVersion
@@ -27,11 +29,15 @@ __all__ = [
     "DeferredStage",
     "FileVersion",
     "MissingAssetsError",
+    "Override",
+    "OverrideTarget",
+    "PrimPlacement",
     "SceneSwitches",
     "SourceValue",
     "Spawner",
     "StageListener",
     "StageLock",
+    "StageOverrides",
     "StageSession",
     "UnreadableError",
     "VariantEditor",
@@ -42,9 +48,13 @@ __all__ = [
 _HOMES = {
     "FileVersion": "layer_files",
     "MissingAssetsError": "edit.spawn",
+    "Override": "edit.stage_overrides",
+    "OverrideTarget": "edit.override_targets",
+    "PrimPlacement": "edit.stage_overrides",
     "SourceValue": "edit.notices",
     "Spawner": "edit.spawn",
     "StageListener": "edit.notices",
+    "StageOverrides": "edit.stage_overrides",
     "UnreadableError": "edit.spawn",
     "VariantEditor": "edit.variants",
     "VisibilityEditor": "edit.visibility",
@@ -217,6 +227,12 @@ class StageSession:
         from usd_ros_bridge.usd.edit.spawn import Spawner
 
         return Spawner(self.stage)
+
+    def overrides(self) -> StageOverrides:
+        """Return the editor of overrides on the session layer, which keeps what is there now."""
+        from usd_ros_bridge.usd.edit.stage_overrides import StageOverrides
+
+        return StageOverrides(self.stage)
 
     def files(self) -> frozenset[str]:
         """Return the files of the stage's layers, those that are missing included."""

@@ -23,7 +23,7 @@ from usd_ros_bridge.ros.bridge_time import ClockPublisher
 from usd_ros_bridge.ros.codecs import CODECS, NO_CODEC
 from usd_ros_bridge.ros.description.robot_description import Descriptions, PlanSummary
 from usd_ros_bridge.ros.endpoints.factory import EndpointFactory
-from usd_ros_bridge.ros.endpoints.handlers import Handlers
+from usd_ros_bridge.ros.endpoints.handlers import Binding, Handlers
 from usd_ros_bridge.ros.endpoints.publisher import TopicPublisher
 from usd_ros_bridge.ros.endpoints.service_handlers import Services, run_in_tick, scene_access
 from usd_ros_bridge.ros.interface_types import AmentCatalog, import_interface, make_message
@@ -34,6 +34,7 @@ from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.loop import Loop, SteppedClock
 from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.runtime.sim_time import SimTimeLoop, TimeControl, Timekeeper
+from usd_ros_bridge.runtime.step_callbacks import AfterStep, BeforeStep, StepCallbacks
 from usd_ros_bridge.start_phases import BACKEND, COMPILING, Progress
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class OfflineBridge:
         self._tap = tap
         self._reporter = OnceReporter(report)
         self._inform = limited(inform)
+        self._step_callbacks = StepCallbacks(self._reporter.report)
         self._resources = ExitStack()
         self._runtime: Runtime | None = None
         self._loop: Loop | SimTimeLoop | None = None
@@ -112,6 +114,7 @@ class OfflineBridge:
         self._resources.close()
         self._runtime = self._loop = None
         self._step = _not_open
+        self._step_callbacks.clear()
 
     def __enter__(self) -> OfflineBridge:
         return self.open()
@@ -152,6 +155,14 @@ class OfflineBridge:
         if time_ns is not None and type(time_ns) is not int:
             time_ns = nanoseconds(time_ns)
         return self._step(time_ns)
+
+    def before_step(self, callback: BeforeStep) -> Binding:
+        """Call a function before each step of the backend, as `Bridge.before_step`. Return what removes it."""
+        return Binding(self._step_callbacks.add_before(callback))
+
+    def after_step(self, callback: AfterStep) -> Binding:
+        """Call a function after each step of the backend, as `Bridge.after_step`. Return what removes it."""
+        return Binding(self._step_callbacks.add_after(callback))
 
     def spin(self) -> None:
         """Run for `BridgeOptions.duration`, or until `stop`.
@@ -237,6 +248,7 @@ class OfflineBridge:
             reporter=self._reporter,
             inform=self._inform,
             deferred_jobs=domains,
+            step_callbacks=self._step_callbacks,
         )
 
     def _open_time(self, runtime: Runtime) -> None:

@@ -1,1 +1,1 @@
-"""Edits of an open stage while the bridge runs: variants, visibility, spawned assets, files read again."""
+"""Edits of an open stage: variants, visibility, spawned assets, overrides of attributes, files read again."""
