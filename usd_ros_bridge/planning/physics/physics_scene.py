@@ -23,7 +23,13 @@ from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel, p
 from usd_ros_bridge.planning.kinematics.solver_attributes import SCENE, check_solvers, resolve_all
 from usd_ros_bridge.planning.physics.actuation import report_unmoved
 from usd_ros_bridge.planning.physics.actuators import drive_joints, plan_actuators
-from usd_ros_bridge.planning.physics.bodies import BodyTable, as_vector, order_bodies, plan_bodies
+from usd_ros_bridge.planning.physics.bodies import (
+    BodyTable,
+    as_vector,
+    order_bodies,
+    plan_bodies,
+    report_obstacles,
+)
 from usd_ros_bridge.planning.physics.colliders import SceneShapes, plan_shapes, report_misplaced_masses
 from usd_ros_bridge.planning.physics.filters import plan_filters, plan_groups
 from usd_ros_bridge.planning.physics.mass import (
@@ -294,6 +300,7 @@ def _plan(
             replace(body, gravity_scale=body.gravity_scale * owners.gravity_scale(body.path))
             for body in bodies
         )
+    report_obstacles(bodies, plan, findings)
     floating = {robot.path: robot.base >= 0 and not robot.implicit for robot in plan.robots}
     report_misplaced_masses(physics, index, floating, findings)
     report_unmapped(records, physics, findings)
