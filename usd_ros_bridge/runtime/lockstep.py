@@ -249,7 +249,7 @@ class _Member:
     heard_s: float | None = None
 
 
-class Leader:
+class LockstepLeader:
     """Lockstep of the shard that owns the clock.
 
     Attributes:
@@ -424,7 +424,7 @@ class Leader:
         return True
 
 
-class Follower:
+class LockstepFollower:
     """Lockstep of a shard that follows the leader's clock.
 
     Attributes:
