@@ -44,6 +44,7 @@ from usd_ros_bridge.planning.physics.sensors import plan_sensors
 from usd_ros_bridge.planning.physics.tendons import plan_sites, plan_tendons, plan_wraps
 from usd_ros_bridge.planning.physics.unmapped import report_unmapped
 from usd_ros_bridge.planning.plan_scene import pose_tracks
+from usd_ros_bridge.planning.robot_selection import selects_robots
 from usd_ros_bridge.planning.served_contexts import serve_contexts
 from usd_ros_bridge.planning.stage_index import MAX_MAGNITUDE, StageIndex, Units, index_stage
 from usd_ros_bridge.ranges import STEP
@@ -309,7 +310,8 @@ def _plan(
     colliders, groups, apart_groups = plan_groups(
         physics, shapes.colliders, shapes.records, findings, _owners_of(shapes.colliders, bodies, owners)
     )
-    if not (bodies or joints or colliders):
+    # A part without robots says nothing of the stage.
+    if not (bodies or joints or colliders) and (plan.robots or not selects_robots(options)):
         findings.warning(
             "1.3.physics",
             "",
