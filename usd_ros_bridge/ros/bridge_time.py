@@ -38,10 +38,10 @@ from usd_ros_bridge.ros.shard_exchange import POSES_TOPIC, ShardExchange
 from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.lockstep import (
     ExchangeTimes,
-    LockstepFollower,
     FreeRunning,
-    LockstepLeader,
     Lockstep,
+    LockstepFollower,
+    LockstepLeader,
 )
 from usd_ros_bridge.runtime.loop import ExternalClock, Loop, SystemClock
 from usd_ros_bridge.runtime.plan_binding import PlanBinding, PreparedChange

@@ -1,4 +1,4 @@
-"""Robots of other bridges as obstacles: their shapes stand where the whole stage has them, and nothing else is theirs."""
+"""Robots of other bridges as obstacles: shapes that stand where the whole stage has them, and nothing else."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ def test_all_else_of_the_plan_is_as_without_them(write, tmp_path: Path) -> None:
         for part in (plain, other):
             del part["diagnostics"], part["physics"]
         assert plain == other
-        assert left_out.physics is not None and obstacles.physics is not None
+        assert left_out.physics is not None
+        assert obstacles.physics is not None
         assert left_out.physics.gravity == obstacles.physics.gravity
         for name in ("joints", "sensors", "actuators", "tendons", "visuals"):
             ours, theirs = (

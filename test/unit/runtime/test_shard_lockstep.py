@@ -15,9 +15,9 @@ from usd_ros_bridge.runtime.lockstep import (
     JOIN_S,
     Epoch,
     ExchangeTimes,
-    LockstepFollower,
     FreeRunning,
     Grant,
+    LockstepFollower,
     LockstepLeader,
     ShardReport,
 )
