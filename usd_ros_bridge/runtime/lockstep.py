@@ -22,6 +22,8 @@ JOIN_S: Final = 60.0
 """How long the leader waits for a shard that it has not heard of yet, wall seconds: large stages take long to open."""
 HEARTBEAT_S: Final = 1.0
 """How often the leader repeats its grant while time stands still, wall seconds."""
+SILENCE_S: Final = 3.0 * HEARTBEAT_S
+"""The shortest silence of the leader that says anything, wall seconds."""
 
 
 class Epoch(NamedTuple):
@@ -593,7 +595,7 @@ class LockstepFollower:
     def _check_leader(self) -> None:
         """Report a leader that is silent."""
         silent = self._now_s() - self._heard_s
-        if self._lost or silent < (JOIN_S if self._grant is None else self._timeout_s):
+        if self._lost or silent < (JOIN_S if self._grant is None else max(self._timeout_s, SILENCE_S)):
             return
         self._lost = True
         self._losses += 1
