@@ -31,6 +31,9 @@ KILLS = examples(2)
 """How often each of leader and followers is killed."""
 
 
+pytestmark = pytest.mark.timeout(240 + 60 * KILLS)
+
+
 def seconds(stamp: Any) -> float:
     return float(stamp.sec + stamp.nanosec * 1e-9)
 
@@ -126,6 +129,7 @@ def fleet(ros_harness: Any, tmp_path: Path) -> Iterator[Fleet]:
         yield running
 
 
+@pytest.mark.slow
 def test_shards_that_are_killed_stop_nobody_else_and_take_part_again(fleet: Fleet) -> None:
     choose = random.Random(21)
     fleet.wait_until_together(0.1)
@@ -151,6 +155,7 @@ def test_shards_that_are_killed_stop_nobody_else_and_take_part_again(fleet: Flee
         )
 
 
+@pytest.mark.slow
 def test_followers_stand_still_without_their_leader_and_start_over_with_the_next(fleet: Fleet) -> None:
     choose = random.Random(22)
     fleet.wait_until_together(0.1)

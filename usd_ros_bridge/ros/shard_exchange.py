@@ -20,9 +20,9 @@ from usd_ros_bridge.backends.base import ObstacleBackend
 from usd_ros_bridge.model.message_types import INT64_MULTI_ARRAY, TF_MESSAGE
 from usd_ros_bridge.model.plan import WORLD, BridgePlan, QosPlan
 from usd_ros_bridge.options import LockstepRole
-from usd_ros_bridge.reporting import Report
+from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.ros.bridge_status import InterfaceStatus
-from usd_ros_bridge.ros.compat import publisher_count
+from usd_ros_bridge.ros.compat import ROS_ERRORS, publisher_count
 from usd_ros_bridge.ros.domains import Domain
 from usd_ros_bridge.ros.endpoints import qos_profiles
 from usd_ros_bridge.ros.endpoints.subscription import DirectSubscription, DirectUnavailableError
@@ -268,19 +268,21 @@ class ShardExchange(Publication):
 
     def poll(self) -> None:
         """Take what has arrived."""
-        if self._poses_in is not None:
-            for data in self._poses_in.take():
-                self._receive(data)
-        if self._grants_in is not None:
-            for data in self._grants_in.take():
-                grant = unpack_grant(data)
-                if grant is not None:
-                    self.on_grant(grant)
+        for each, receive in ((self._poses_in, self._receive), (self._grants_in, self._receive_grant)):
+            if each is None:
+                continue
+            for data in each.take():
+                try:
+                    receive(data)
+                except Exception as error:  # noqa: BLE001 - a stranger's message must not end the loop
+                    self._report(
+                        "fleet.message:error", f"a message of another shard is ignored: {describe(error)}"
+                    )
 
     def send_grant(self, grant: Grant) -> None:
         """Send a grant."""
         if self._grants_out is not None:
-            self._grants_out.send(pack_grant(grant))
+            self._send(self._grants_out, pack_grant(grant))
 
     def send_report(self, report: ShardReport) -> None:
         """Send a report with the poses of this shard's robots."""
@@ -292,7 +294,7 @@ class ShardExchange(Publication):
                 self._name, self._process, () if backend is None else backend.robot_bodies()
             )
         poses = np.zeros((0, 7)) if backend is None else backend.body_poses()
-        self._poses_out.send(self._message.write(report, poses))
+        self._send(self._poses_out, self._message.write(report, poses))
 
     def has_poses(self, shard: int, epoch: Epoch, time_ns: int) -> bool:
         """Return whether the poses of a shard at a stop have arrived."""
@@ -405,6 +407,18 @@ class ShardExchange(Publication):
             )
         self._fresh = True
         self.on_report(report)
+
+    def _receive_grant(self, data: bytes) -> None:
+        grant = unpack_grant(data)
+        if grant is not None:
+            self.on_grant(grant)
+
+    def _send(self, handle: PublisherHandle, data: bytearray) -> None:
+        try:
+            handle.send(data)
+        except ROS_ERRORS as error:
+            # The context goes down before the bridge does where a signal ends both.
+            self._report("fleet.send", f"nothing can be sent to other shards: {describe(error)}")
 
     def _layout(self, data: bytes) -> TransformsLayout | None:
         # The first names tell shards apart.

@@ -358,6 +358,22 @@ def test_a_shard_that_was_never_there_is_waited_for_longer() -> None:
     world.wall = JOIN_S
     world.run(choose, until=PERIOD + STEP)
     assert len(world.reports) == 1
+    assert world.news == ["time waits for shard 2"]
+
+
+def test_a_follower_says_that_it_waits_for_the_leader() -> None:
+    world = World(2)
+    world.kill(1)
+    follower = world.start(2)
+    world.latest = None
+    follower.queues.clear()
+    for wall in (1.0, 3.0, 5.0):
+        world.wall = wall
+        follower.work(10**9)
+    assert world.news == ["time waits for the leader"]
+    world.wall = JOIN_S + 3.0
+    follower.work(10**9)
+    assert len(world.reports) == 1
 
 
 def test_a_bridge_alone_ticks_when_it_wants() -> None:
