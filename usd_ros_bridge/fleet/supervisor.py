@@ -219,7 +219,7 @@ class Supervisor:
 
     def _on_end(self, shard: Shard, delays: RestartDelays, status: int, ran_s: float) -> float | None:
         state = self._states[shard.number]
-        state.robots = None
+        state.robots, self._shown = None, ""
         if state.finished:
             self._say(f"shard {shard.number} has finished")
             if not shard.parameters.get("duration"):
