@@ -30,9 +30,9 @@ from launch_ros.actions import Node
 from launch_ros.substitutions import ExecutableInPackage
 
 from usd_ros_bridge.errors import OptionError, quoted
-from usd_ros_bridge.fleet.discovery_server import library_path, server_command
+from usd_ros_bridge.fleet.discovery_server import server_command
 from usd_ros_bridge.fleet.fleet import Fleet, FleetOptions, make_fleet
-from usd_ros_bridge.fleet.machines import RemoteShell
+from usd_ros_bridge.fleet.machines import NOT_EXECUTABLE, NOT_FOUND, SSH_FAILED, RemoteShell
 from usd_ros_bridge.fleet.parameter_text import typed_value
 from usd_ros_bridge.fleet.shards import OWN, Shard
 from usd_ros_bridge.options import OPTIONS
@@ -42,8 +42,6 @@ PACKAGE = "usd_ros_bridge"
 RESPAWN_DELAY_S = 1.0
 STATUS = "fleet status: "
 """Beginning of the lines by which a shard says that it is ready, or has finished."""
-
-SSH_FAILED, NOT_EXECUTABLE, NOT_FOUND = 255, 126, 127
 
 # The node parameters that have a launch argument of the same name.
 PARAMETERS = [name for name, row in OPTIONS.items() if row.launch and name not in (*OWN, "asset")]
@@ -196,11 +194,11 @@ def fleet_actions(context: LaunchContext) -> list[LaunchDescriptionEntity]:
         command = server_command(fleet.discovery_server)
         actions.append(
             ExecuteProcess(
-                cmd=list(command),
+                cmd=list(command.words),
                 name="discovery_server",
-                additional_env=library_path(command[0]),
+                additional_env=dict(command.environment),
                 respawn=True,
-                respawn_delay=RESPAWN_DELAY_S,
+                respawn_delay=max(RESPAWN_DELAY_S, command.restart_delay),
                 output="both",
             )
         )

@@ -15,9 +15,9 @@ from functools import partial
 from typing import Any
 
 from usd_ros_bridge.errors import BridgeError, StrictError, escaped
-from usd_ros_bridge.fleet.discovery_server import library_path, server_command
+from usd_ros_bridge.fleet.discovery_server import ServerCommand, server_command
 from usd_ros_bridge.fleet.fleet import Fleet
-from usd_ros_bridge.fleet.machines import INTERRUPT
+from usd_ros_bridge.fleet.machines import INTERRUPT, NOT_EXECUTABLE, NOT_FOUND, SSH_FAILED
 from usd_ros_bridge.fleet.node_locks import node_locks
 from usd_ros_bridge.fleet.process_keeper import ProcessKeeper, RestartDelays
 from usd_ros_bridge.fleet.shards import Shard
@@ -28,7 +28,6 @@ MAX_RESTART_DELAY_S = 30.0
 _REFUSAL = "usd_ros_bridge: "
 """Beginning of the one line with which the bridge refuses what its caller asked for."""
 
-_SSH_FAILED, _NOT_EXECUTABLE, _NOT_FOUND = 255, 126, 127
 _REPEATED_S = 1.0
 """Signals this soon after the first are the same request."""
 
@@ -112,16 +111,16 @@ class Supervisor:
                 for number in (signal.SIGINT, signal.SIGTERM):
                     signal.signal(number, signal.SIG_IGN)
 
-    def _server_command(self) -> tuple[str, ...]:
-        """Return the command of the discovery server, () for none."""
+    def _server_command(self) -> ServerCommand | None:
+        """Return how the discovery server is run, None if there is none to run."""
         server = self._fleet.discovery_server
-        return () if server is None or not self._fleet.starts_server else server_command(server)
+        return None if server is None or not self._fleet.starts_server else server_command(server)
 
-    async def _run(self, server: tuple[str, ...]) -> None:
+    async def _run(self, server: ServerCommand | None) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._on_signal)
-        servers = [self._server_keeper(server)] if server else []
+        servers = [] if server is None else [self._server_keeper(server)]
         shards = [self._shard_keeper(shard) for shard in self._fleet.shards]
         self._keepers = [*servers, *shards]
         server_tasks = [asyncio.ensure_future(each.keep()) for each in servers]
@@ -156,17 +155,17 @@ class Supervisor:
 
     # --- Discovery server --------------------------------------------------------------------------------------
 
-    def _server_keeper(self, command: tuple[str, ...]) -> ProcessKeeper:
+    def _server_keeper(self, command: ServerCommand) -> ProcessKeeper:
         delays = RestartDelays(most_s=self._max_restart_delay)
 
         def on_end(status: int, ran_s: float) -> float:
-            delay = delays.after(ran_s)
+            delay = max(delays.after(ran_s), command.restart_delay)
             self._say(f"the discovery server {_how_it_ended(status)}, {_starts_again(delay)}")
             return delay
 
         return ProcessKeeper(
-            command,
-            environment=library_path(command[0]),
+            command.words,
+            environment=command.environment,
             on_line=lambda line, is_error: self._write(f"[discovery server] {line}", is_error),
             on_end=on_end,
         )
@@ -280,15 +279,14 @@ def _failed(task: asyncio.Task[None]) -> bool:
 
 def _refusal(shard: Shard, state: ShardState, status: int) -> str:
     """Return why a shard that was never ready would not be if it were started again, "" if it may be."""
-    said = state.refusal.removeprefix(_REFUSAL)
-    if status in (EXIT_USAGE, EXIT_STRICT) and said:
-        return said
+    if status in (EXIT_USAGE, EXIT_STRICT) and state.refusal.startswith(_REFUSAL):
+        return state.refusal.removeprefix(_REFUSAL)
     if shard.machine.is_local:
         return ""
     host = shard.machine.host
-    if status == _SSH_FAILED:
+    if status == SSH_FAILED:
         return f"machine {host} cannot be reached: {state.last or 'ssh says nothing'}"
-    if status in (_NOT_EXECUTABLE, _NOT_FOUND):
+    if status in (NOT_EXECUTABLE, NOT_FOUND):
         return f"machine {host} cannot run the bridge (see --remote-command and --remote-setup): {state.last}"
     return ""
 
