@@ -28,10 +28,12 @@ class Shard:
     Attributes:
         robots: Its own.
         others: Those of the other processes.
+        heard: Those with a subscriber on another machine.
     """
 
     robots: float
     others: float
+    heard: float = 0.0
 
 
 Point = Shard | discovery.Graph
@@ -59,12 +61,18 @@ class Law:
 
 _ROBOT: Mapping[str, Term] = {"process": ONE, "robot": lambda shard: shard.robots}
 _OTHERS: Mapping[str, Term] = {"robot of another process": lambda shard: shard.others}
+_HEARD: Mapping[str, Term] = {"robot with a subscriber by UDP": lambda shard: shard.heard}
 _SQUARED: Mapping[str, Term] = {"square of its robots": lambda shard: shard.robots**2}
 
 SHARD_LAWS = (
-    Law("tick_idle_cpu", "ms", "tick, robots at rest: CPU", _ROBOT),
-    Law("tick_moving_cpu", "ms", "tick, all joints move: CPU", _ROBOT),
-    Law("cpu_moving", "%", f"all threads of a process at {shards.RATE:g} Hz, of one core", _ROBOT),
+    Law("tick_idle_cpu", "ms", "tick, robots at rest: CPU", {**_ROBOT, **_HEARD}),
+    Law("tick_moving_cpu", "ms", "tick, all joints move: CPU", {**_ROBOT, **_HEARD}),
+    Law(
+        "cpu_moving",
+        "%",
+        f"all threads of a process at {shards.RATE:g} Hz, of one core",
+        {**_ROBOT, **_HEARD},
+    ),
     Law("memory", "MB", "memory of a process (PSS)", {**_ROBOT, **_OTHERS}),
     Law("start_cpu", "s", "CPU until a process is open", {**_ROBOT, **_SQUARED, **_OTHERS}),
     Law("describe_cpu", "s", "CPU of all descriptions, ticks not counted", {**_ROBOT, **_SQUARED}),
@@ -78,6 +86,7 @@ _PAIR_ENDPOINT: Mapping[str, Term] = {
 PAIR_SQUARE = "square of a process's endpoints, and process that learns of them"
 _PAIR_SQUARE: Mapping[str, Term] = {PAIR_SQUARE: lambda graph: (graph.participants * graph.endpoints) ** 2}
 _PROCESS: Mapping[str, Term] = {"process": lambda graph: graph.participants}
+_JOINED: Mapping[str, Term] = {"process, the observer included": lambda graph: graph.participants + 1}
 _KNOWN: Mapping[str, Term] = {
     "process": ONE,
     "own endpoint": lambda graph: graph.endpoints,
@@ -86,14 +95,19 @@ _KNOWN: Mapping[str, Term] = {
 _ALL: Mapping[str, Term] = {"graph": ONE, **_ENDPOINT}
 
 _DISCOVERY_LAWS = (
-    Law("bytes", "MB", "on the wire until all is known", {**_PAIR, **_PAIR_ENDPOINT, **_PAIR_SQUARE}),
-    Law("packets", "packets", "the same", {**_PAIR, **_PAIR_ENDPOINT, **_PAIR_SQUARE}),
-    Law("rest_bytes", "kB/s", "on the wire at rest", {**_PROCESS, **_PAIR}),
+    Law("bytes", "MB", "bytes until all is known", {**_PAIR, **_PAIR_ENDPOINT, **_PAIR_SQUARE}),
+    Law("packets", "packets", "packets until all is known", {**_PAIR, **_PAIR_ENDPOINT, **_PAIR_SQUARE}),
+    Law("rest_bytes", "kB/s", "bytes a second at rest", _JOINED),
     Law("cpu", "s", "CPU of all processes", {**_PROCESS, **_PAIR, **_PAIR_ENDPOINT, **_PAIR_SQUARE}),
     Law("memory", "MB", "memory of a process (PSS)", _KNOWN),
-    Law("late", "s", "until a process that comes late sees all", _ALL),
 )
 _SERVER_LAWS = (
+    Law(
+        "late",
+        "s",
+        "until a super client that comes late sees all",
+        {"graph": ONE, "square of all endpoints": lambda graph: (graph.participants * graph.endpoints) ** 2},
+    ),
     Law("server_cpu", "s", "CPU of the server", _ALL),
     Law("server_memory", "MB", "memory of the server", _ALL),
 )
@@ -169,7 +183,7 @@ class CostModel:
 def shard_of(fleet: shards.Fleet) -> Shard:
     """Returns a process of a fleet."""
     own = fleet.robots / fleet.shards
-    return Shard(own, fleet.robots - own)
+    return Shard(own, fleet.robots - own, fleet.udp / fleet.shards)
 
 
 def fit_model(
@@ -249,6 +263,7 @@ class Estimate:
         cores: CPU of a machine.
         memory_mb: Of a machine's processes, with simple discovery.
         start_s: CPU of a process until it is open, without the discovery of the others.
+        late_s: Until a super client that comes late sees all, with a discovery server.
         network_mb_s: /tf and joint states of a machine's robots, if all of them leave it.
         discovery_mb: What a machine sends until all is known, by way of discovery.
         discovery_cpu_s: CPU of a process for it.
@@ -262,6 +277,7 @@ class Estimate:
     cores: float
     memory_mb: float
     start_s: float
+    late_s: float
     network_mb_s: float
     discovery_mb: Mapping[str, float]
     discovery_cpu_s: Mapping[str, float]
@@ -288,7 +304,7 @@ def estimate(model: CostModel, machines: Machines, *, shards_each: int, rate: fl
     """
     processes = machines.machines * shards_each
     own = machines.robots / processes
-    shard = Shard(own, machines.robots - own)
+    shard = Shard(own, machines.robots - own, own)
     graph = discovery.Graph(processes, round(ENDPOINTS_PER_ROBOT * own + ENDPOINTS_PER_PROCESS))
     cores = model.shard["cpu_moving"].predict(shard) / 100.0 * rate / shards.RATE
     by_mode = {
@@ -303,6 +319,7 @@ def estimate(model: CostModel, machines: Machines, *, shards_each: int, rate: fl
         cores=cores * shards_each,
         memory_mb=model.shard["memory"].predict(shard) * shards_each,
         start_s=model.shard["start_cpu"].predict(Shard(own, 0.0)),
+        late_s=by_mode["server"]["late"],
         network_mb_s=model.robot_bytes * own * shards_each * rate * 1e-6,
         discovery_mb={mode: each["bytes"] / machines.machines for mode, each in by_mode.items()},
         discovery_cpu_s={mode: each["cpu"] / processes for mode, each in by_mode.items()},
@@ -320,7 +337,8 @@ def robots_at_limit(model: CostModel, machines: Machines, rate: float) -> dict[s
     """
     cpu, memory = model.shard["cpu_moving"], model.shard["memory"]
     scale = rate / shards.RATE
-    core = (100.0 / scale - cpu.coefficient("process")) / cpu.coefficient("robot")
+    robot = cpu.coefficient("robot") + cpu.coefficient("robot with a subscriber by UDP")
+    core = (100.0 / scale - cpu.coefficient("process")) / robot
     return {
         "one core: the most of one process": core,
         f"{machines.cores} cores, a process on each: the most of a machine": core * machines.cores,

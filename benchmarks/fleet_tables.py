@@ -32,7 +32,17 @@ from benchmarks.report import FLEET_RESULTS
 PAGE = ROOT / "docs" / "fleet_cost.md"
 RATES = (20.0, 50.0)
 SHARDS_EACH = (1, 2, 4, 8)
-PAGE_FLEETS = tuple(fleet for fleet in (*shards.FITTED, *shards.CHECKED) if fleet.robots == shards.ROBOTS)
+PAGE_FLEETS = tuple(
+    fleet for fleet in (*shards.FITTED, *shards.CHECKED) if fleet.robots == shards.ROBOTS and not fleet.udp
+)
+_UNITS: tuple[Mapping[str, float], ...] = (
+    {"GB": 1e9, "MB": 1e6, "kB": 1e3, "B": 1.0},
+    {"MB/s": 1e6, "kB/s": 1e3, "B/s": 1.0},
+    {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9},
+)
+"""Units of one kind, from large to small."""
+SUBSCRIBERS = (shards.Fleet(500, 1), shards.Fleet(500, 1, udp=250))
+"""Fleets that differ by nothing but their subscribers."""
 SHARD_ROWS = (
     ("start of all processes until all are open", "ready", "s"),
     ("until every robot has its description, too", "settled", "s"),
@@ -51,6 +61,7 @@ SHARD_ROWS = (
     ("of a topic, received by another process", "received_moving", "/s"),
     ("ticks one after another: as a robot's messages arrive", "fastest", "/s"),
 )
+_SUBSCRIBER_FIGURES = ("tick_moving", "tick_moving_cpu", "cpu_moving_sum", "memory", "received_moving")
 _DISCOVERY_COLUMNS = ("meet", "join", "late", "bytes", "packets", "rest_bytes", "cpu", "memory")
 
 
@@ -67,7 +78,10 @@ def page_blocks(entries: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     model, machines = fit_model(values), Machines()
     return {
         "machine": _machine_line(entries),
-        "shards": _shard_table(values),
+        "shards": _shard_table(values, PAGE_FLEETS, SHARD_ROWS),
+        "subscribers": _shard_table(
+            values, SUBSCRIBERS, [row for row in SHARD_ROWS if row[1] in _SUBSCRIBER_FIGURES]
+        ),
         "discovery": _discovery_table(values),
         "laws of a process": _law_table(list(model.shard.values())),
         "laws of simple discovery": _law_table(list(model.discovery["simple"].values())),
@@ -89,13 +103,22 @@ def _machine_line(entries: Sequence[Mapping[str, Any]]) -> list[str]:
     return [f"{hardware}, {software}; load average {min(loads):.2f} to {max(loads):.2f}."]
 
 
-def _shard_table(values: Values) -> list[str]:
-    fleets = sorted(PAGE_FLEETS, key=lambda fleet: fleet.shards)
+def _shard_table(
+    values: Values, fleets: Sequence[shards.Fleet], figures: Sequence[tuple[str, str, str]]
+) -> list[str]:
+    """Returns a table with a column for each fleet; figures: label, name and unit of each row."""
+    fleets = sorted(fleets, key=lambda fleet: (fleet.shards, fleet.udp))
     rows = [
         (label, *(f"{number(value_of(values, f'shards.{fleet.name}.{figure}'))} {unit}" for fleet in fleets))
-        for label, figure, unit in SHARD_ROWS
+        for label, figure, unit in figures
     ]
-    return _table(("", *(_processes(fleet.shards) for fleet in fleets)), rows)
+    return _table(("", *(_head(fleet) for fleet in fleets)), rows)
+
+
+def _head(fleet: shards.Fleet) -> str:
+    if fleet.robots == shards.ROBOTS:
+        return _processes(fleet.shards)
+    return f"{fleet.udp or 'no'} robots with subscribers"
 
 
 def _processes(count: int) -> str:
@@ -121,14 +144,12 @@ def _law_table(fits: Sequence[Fit]) -> list[str]:
     rows = []
     for fit in fits:
         terms = [
-            f"{number(coefficient)} for each {name}"
-            if name not in ("process", "graph") or fit.law.terms[name] is not ONE
-            else number(coefficient)
+            quantity(coefficient, fit.law.unit) + ("" if fit.law.terms[name] is ONE else f" for each {name}")
             for name, coefficient in zip(fit.law.terms, fit.coefficients, strict=True)
             if coefficient > 0.0
         ]
-        rows.append((fit.law.meaning, fit.law.unit, ", ".join(terms), f"{100 * fit.worst:.0f} %"))
-    return _table(("figure", "unit", "sum of", "largest residual"), rows)
+        rows.append((fit.law.meaning, "; ".join(terms), f"{100 * fit.worst:.0f} %"))
+    return _table(("figure", "sum of", "largest residual"), rows)
 
 
 def _check_table(values: Values, model: CostModel) -> list[str]:
@@ -158,8 +179,8 @@ def _check_row(what: str, fit: Fit, predicted: float, measured: float) -> tuple[
     return (
         what,
         fit.law.meaning,
-        f"{number(predicted)} {unit}",
-        f"{number(measured)} {unit}",
+        quantity(predicted, unit),
+        quantity(measured, unit),
         f"{100 * (predicted / measured - 1):+.0f} %",
     )
 
@@ -210,10 +231,11 @@ def _fleet_discovery_table(model: CostModel, machines: Machines) -> list[str]:
                     f"{found.graph.participants:,}",
                     f"{found.graph.endpoints:,}",
                     mode,
-                    f"{number(sent)} MB",
+                    quantity(sent, "MB"),
                     f"{number(sent / machines.network_mb_s)} s",
                     f"{number(found.discovery_cpu_s[mode])} s",
-                    f"{number(found.rest_kb_s[mode])} kB/s",
+                    quantity(found.rest_kb_s[mode], "kB/s"),
+                    f"{number(found.late_s)} s" if mode == "server" else "not fitted",
                 )
             )
     heads = (
@@ -224,6 +246,7 @@ def _fleet_discovery_table(model: CostModel, machines: Machines) -> list[str]:
         "which takes at least",
         "CPU of each process",
         "a machine sends at rest",
+        "a super client that comes late sees all after",
     )
     return _table(heads, rows)
 
@@ -237,6 +260,14 @@ def _limit_table(model: CostModel, machines: Machines) -> list[str]:
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(each)} |" for each in (heads, ["---"] * len(heads), *rows)]
+
+
+def quantity(value: float, unit: str) -> str:
+    """Returns a figure with a unit that suits its size."""
+    units = next((each for each in _UNITS if unit in each), {unit: 1.0})
+    # Of a percent or a packet there are no smaller units.
+    size = next((each for each in units if value * units[unit] >= units[each]), list(units)[-1])
+    return f"{number(value * units[unit] / units[size])} {size}"
 
 
 def number(value: float) -> str:

@@ -24,6 +24,11 @@ from usd_ros_bridge.testing.ros_domains import DomainReservation, reserve_domain
 
 GRACE_SECONDS = 5.0
 _REEXEC_MARK = "_ROS_WHEELS_BOOTSTRAP_COMPLETE"
+UDP_ON_LOOPBACK = {
+    "ROS_AUTOMATIC_DISCOVERY_RANGE": "SYSTEM_DEFAULT",
+    "FASTDDS_DEFAULT_PROFILES_FILE": str(ROOT / "config" / "fastdds_loopback_udp.xml"),
+}
+"""Environment of processes that reach each other as between machines: nothing goes by shared memory."""
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where Fast DDS keeps its segments
 _SHARED_MEMORY_NAMES = ("fastrtps_*", "sem.fastrtps_*", "fastdds_*", "sem.fastdds_*")
 

@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import ROOT, BenchmarkError
+from benchmarks.harness import BenchmarkError
 from benchmarks.peers import tell
-from benchmarks.processes import Child, discovery_server, peer, proportional_mb
+from benchmarks.processes import UDP_ON_LOOPBACK, Child, discovery_server, peer, proportional_mb
 
-PROFILE = ROOT / "config" / "fastdds_loopback_udp.xml"
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
 _STEADY_S = 0.5
 """Discovery is over when the loopback carries no more than a graph at rest for this long."""
@@ -71,10 +70,7 @@ def main() -> None:
 
 def _start(stack: ExitStack, mode: str, participants: int) -> Graph:
     """Starts all processes, by UDP on the loopback alone: as between machines, nothing goes by shared memory."""
-    environment = {
-        "ROS_AUTOMATIC_DISCOVERY_RANGE": "SYSTEM_DEFAULT",
-        "FASTDDS_DEFAULT_PROFILES_FILE": str(PROFILE),
-    }
+    environment = dict(UDP_ON_LOOPBACK)
     observing: dict[str, str] = {}
     servers: tuple[Child, ...] = ()
     if mode == "server":

@@ -14,13 +14,14 @@ from functools import partial
 import rclpy
 from rclpy.experimental.events_executor import EventsExecutor
 from rclpy.node import Node
-from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
 from tf2_msgs.msg import TFMessage
 
 from benchmarks.peers import tell
 
 _TOPICS = {"tf": TFMessage, "joint_states": JointState}
+_DEPTH = 100
 _POLL_S = 0.1
 
 
@@ -60,8 +61,8 @@ def main() -> None:
     counter = Counter(names)
     rclpy.init()
     node = rclpy.create_node("fleet_observer", enable_rosout=False, start_parameter_services=False)
-    # As reliable as each publisher is by default; best effort takes either.
-    qos = QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFORT)
+    # Reliable, as subscriptions of rclpy are by default.
+    qos = QoSProfile(depth=_DEPTH)
     for name in names:
         message_class = _TOPICS[name.rpartition("/")[2]]
         node.create_subscription(message_class, name, partial(counter.note, name), qos, raw=True)

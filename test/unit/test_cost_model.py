@@ -21,17 +21,17 @@ from benchmarks.cost_model import CostModel, Fit, Law, Machines, Shard
 from benchmarks.harness import BenchmarkError
 
 COEFFICIENTS = {
-    "tick_idle_cpu": (0.5, 0.006),
-    "tick_moving_cpu": (0.5, 0.008),
-    "cpu_moving": (1.0, 0.02),
+    "tick_idle_cpu": (0.5, 0.006, 0.05),
+    "tick_moving_cpu": (0.5, 0.008, 0.06),
+    "cpu_moving": (1.0, 0.02, 0.15),
     "memory": (150.0, 0.25, 0.02),
     "start_cpu": (0.5, 0.002, 1e-6, 1e-4),
     "describe_cpu": (0.7, 0.006, 2e-6),
     "bytes": (0.005, 1e-3, 8e-6),
     "packets": (12.0, 1.5, 1e-3),
-    "rest_bytes": (6.0, 0.1),
+    "rest_bytes": (6.0,),
     "cpu": (0.03, 1e-3, 2e-5, 1e-8),
-    "late": (1.0, 6e-4),
+    "late": (1.0, 1e-7),
     "server_cpu": (0.03, 8e-5),
     "server_memory": (6.0, 5e-3),
 }
@@ -99,7 +99,7 @@ def test_what_is_not_fitted_is_predicted(model: CostModel, values: dict[str, flo
 def test_noise_of_a_tenth_moves_a_prediction_by_little_more(
     noise: list[float], process: float, robot: float
 ) -> None:
-    law = cost_model.SHARD_LAWS[0]
+    law = Law("cpu", "ms", "", {"process": lambda _: 1.0, "robot": lambda shard: shard.robots})
     points = [Shard(count, 0.0) for count in (250, 500, 750, 1000, 1500, 2000)]
     exact = Fit(law, (process, robot), ())
     measured = [exact.predict(point) * (1.0 + each) for point, each in zip(points, noise, strict=True)]
@@ -110,7 +110,7 @@ def test_noise_of_a_tenth_moves_a_prediction_by_little_more(
 
 
 def test_residuals_are_those_of_numpy() -> None:
-    law = cost_model.SHARD_LAWS[0]
+    law = Law("cpu", "ms", "", {"process": lambda _: 1.0, "robot": lambda shard: shard.robots})
     points = [Shard(count, 0.0) for count in (500, 1000, 2000)]
     measured = np.array([5.0, 8.0, 17.0])
     fit = cost_model.fit_law(law, points, measured.tolist())
@@ -135,11 +135,11 @@ def test_a_missing_figure_is_named(values: dict[str, float]) -> None:
 def test_ten_thousand_robots_by_hand(model: CostModel) -> None:
     machines = Machines(robots=10_000, machines=20, cores=8, memory_mb=16_000.0, network_mb_s=125.0)
     found = cost_model.estimate(model, machines, shards_each=4, rate=40.0)
-    assert (found.shard.robots, found.shard.others) == (125, 9875)
+    assert (found.shard.robots, found.shard.others, found.shard.heard) == (125, 9875, 125)
     assert (found.graph.participants, found.graph.endpoints) == (80, 508)
-    assert found.tick_ms == pytest.approx(0.5 + 0.008 * 125)
+    assert found.tick_ms == pytest.approx(0.5 + 0.008 * 125 + 0.06 * 125)
     # Of the CPU time at 20 Hz twice as much.
-    assert found.shard_cores == pytest.approx((1.0 + 0.02 * 125) / 100 * 2)
+    assert found.shard_cores == pytest.approx((1.0 + 0.17 * 125) / 100 * 2)
     assert found.cores == pytest.approx(4 * found.shard_cores)
     assert found.memory_mb == pytest.approx(4 * (150 + 0.25 * 125 + 0.02 * 9875))
     assert found.network_mb_s == pytest.approx(3400 * 500 * 40 * 1e-6)
@@ -152,7 +152,7 @@ def test_ten_thousand_robots_by_hand(model: CostModel) -> None:
 def test_at_its_limit_a_resource_is_used_up(model: CostModel) -> None:
     machines = Machines()
     core, cores, memory, network = cost_model.robots_at_limit(model, machines, 50.0).values()
-    used = model.shard["cpu_moving"].predict(Shard(core, 0.0)) * 50.0 / shards.RATE
+    used = model.shard["cpu_moving"].predict(Shard(core, 0.0, core)) * 50.0 / shards.RATE
     assert used == pytest.approx(100.0)
     assert cores == pytest.approx(8 * core)
     assert 8 * model.shard["memory"].predict(Shard(memory / 8, 0.0)) == pytest.approx(machines.memory_mb)
@@ -189,6 +189,21 @@ def test_blocks_are_put_between_their_marks() -> None:
     assert fleet_tables.with_blocks(made, {"x": ["new", "lines"]}) == made
     with pytest.raises(BenchmarkError, match="no block 'y'"):
         fleet_tables.with_blocks(page, {"y": []})
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (7.03e-6, "MB", "7.03 B"),
+        (1500.0, "MB", "1.5 GB"),
+        (0.0102, "ms", "10.2 us"),
+        (15.0, "kB/s", "15 kB/s"),
+        (0.0198, "%", "0.0198 %"),
+        (0.0, "s", "0 ns"),
+    ],
+)
+def test_quantities_have_a_unit_that_suits_them(value: float, unit: str, text: str) -> None:
+    assert fleet_tables.quantity(value, unit) == text
 
 
 @pytest.mark.parametrize(
