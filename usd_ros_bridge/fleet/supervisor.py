@@ -20,7 +20,7 @@ from usd_ros_bridge.fleet.fleet import Fleet
 from usd_ros_bridge.fleet.machines import INTERRUPT, NOT_EXECUTABLE, NOT_FOUND, SSH_FAILED
 from usd_ros_bridge.fleet.node_locks import node_locks
 from usd_ros_bridge.fleet.process_keeper import ProcessKeeper, RestartDelays
-from usd_ros_bridge.fleet.shards import Shard
+from usd_ros_bridge.fleet.shards import FleetShard
 from usd_ros_bridge.process_settings import EXIT_STRICT, EXIT_USAGE, STATUS_PREFIX
 
 MAX_RESTART_DELAY_S = 30.0
@@ -172,7 +172,7 @@ class Supervisor:
 
     # --- Shards ------------------------------------------------------------------------------------------------
 
-    def _shard_keeper(self, shard: Shard) -> ProcessKeeper:
+    def _shard_keeper(self, shard: FleetShard) -> ProcessKeeper:
         mark = {STATUS_PREFIX: self._token}
         return ProcessKeeper(
             self._fleet.command(shard, mark),
@@ -182,7 +182,7 @@ class Supervisor:
             interrupt=b"" if shard.machine.is_local else INTERRUPT,
         )
 
-    def _on_line(self, shard: Shard, line: str, is_error: bool) -> None:
+    def _on_line(self, shard: FleetShard, line: str, is_error: bool) -> None:
         state = self._states[shard.number]
         if line.startswith(self._token):
             self._write_refusal(shard)
@@ -198,7 +198,7 @@ class Supervisor:
             # What shards say that are ended because another one refuses: the fleet has one line to say.
             self._write(f"[{shard.number}] {line}", is_error)
 
-    def _write_refusal(self, shard: Shard) -> None:
+    def _write_refusal(self, shard: FleetShard) -> None:
         """Print the line that was held back: it was not the reason of an end."""
         state = self._states[shard.number]
         if state.refusal:
@@ -216,7 +216,7 @@ class Supervisor:
         elif status.get("state") == "finished":
             state.finished = True
 
-    def _on_end(self, shard: Shard, delays: RestartDelays, status: int, ran_s: float) -> float | None:
+    def _on_end(self, shard: FleetShard, delays: RestartDelays, status: int, ran_s: float) -> float | None:
         state = self._states[shard.number]
         state.robots, self._shown = None, ""
         if state.finished:
@@ -277,7 +277,7 @@ def _failed(task: asyncio.Task[None]) -> bool:
     return task.done() and not task.cancelled() and task.exception() is not None
 
 
-def _refusal(shard: Shard, state: ShardState, status: int) -> str:
+def _refusal(shard: FleetShard, state: ShardState, status: int) -> str:
     """Return why a shard that was never ready would not be if it were started again, "" if it may be."""
     if status in (EXIT_USAGE, EXIT_STRICT) and state.refusal.startswith(_REFUSAL):
         return state.refusal.removeprefix(_REFUSAL)
