@@ -234,5 +234,5 @@ def _environment(domain_id: int) -> dict[str, str]:
 
 
 def _end_with_parent() -> None:
-    """Have the kernel interrupt this process when its parent dies; between fork and exec."""
+    """Ask the kernel to interrupt this process when its parent dies; between fork and exec."""
     ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGINT)

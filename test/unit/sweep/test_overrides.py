@@ -14,7 +14,7 @@ from usd_ros_bridge.errors import BridgeError, OptionError
 from usd_ros_bridge.sweep.distributions import Normal, Uniform
 from usd_ros_bridge.sweep.run_context import RunContext
 from usd_ros_bridge.sweep.run_specs import RunSpec
-from usd_ros_bridge.sweep.sweep_description import FunctionDriver, Placement, Randomization, Sweep
+from usd_ros_bridge.sweep.sweep_description import FunctionDriver, Randomization, StartPose, Sweep
 from usd_ros_bridge.sweep.sweep_run import RunWorker
 
 mujoco = pytest.importorskip("mujoco")
@@ -280,7 +280,7 @@ def test_poses_and_joints_at_the_start(tmp_path: Path) -> None:
             (run.body_pose("/World/two"), run.joint_position("hinge"), run.body_pose("/World/two/arm"))
         )
 
-    pose = Placement(position=(1.0, 2.0, 3.0), rpy=(0.0, 0.0, math.pi / 2))
+    pose = StartPose(position=(1.0, 2.0, 3.0), rpy=(0.0, 0.0, math.pi / 2))
     sweep = Sweep(
         name="s",
         asset="world.usda",
