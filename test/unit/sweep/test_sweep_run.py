@@ -542,3 +542,17 @@ def test_progress_is_told(fall: Sweep, made: Any) -> None:
 def test_a_launch_file_needs_a_domain(fall: Sweep, made: Any) -> None:
     outcome = made(replace(fall, driver=LaunchDriver(launch="x.launch.py")))
     assert outcome.outcome == "failed"
+
+
+def test_a_recorded_run_has_the_metrics_of_one_that_is_not(tmp_path: Path) -> None:
+    pytest.importorskip("foxglove")
+    sweep = rover_sweep()
+    run = plan_runs(sweep)[3]
+    worker = RunWorker(sweep)
+    plain = worker.run(run)
+    recorded = worker.run(run, record=tmp_path / "run.mcap")
+    there = worker.run(run, record=tmp_path / "run.mcap")
+    worker.close()
+    assert recorded.metrics == plain.metrics
+    assert there.outcome == "failed"
+    assert "run.mcap" in there.reason
