@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import click
 from rich.console import Console
 
-from benchmarks.harness import Machine, Options
+from benchmarks.harness import Machine, Options, Result
 from benchmarks.processes import isolate
-from benchmarks.registry import NAMES, benchmarks
-from benchmarks.report import RESULTS, print_table, run_all, write_json
+from benchmarks.registry import FLEET, NAMES, benchmarks
+from benchmarks.report import FLEET_RESULTS, RESULTS, print_table, run_all, write_json
 
 
 @click.command()
@@ -27,7 +28,8 @@ from benchmarks.report import RESULTS, print_table, run_all, write_json
     "json_path",
     type=click.Path(dir_okay=False, path_type=Path),
     default=None,
-    help="Where the results go [default: benchmarks/results.json, of complete runs only].",
+    help="Where the results go [default: benchmarks/results.json, and benchmarks/fleet_results.json for shards and "
+    "discovery; of complete runs only].",
 )
 def main(only: tuple[str, ...], quick: bool, runs: int | None, json_path: Path | None) -> None:
     """Measure what the bridge costs. The status is 1 where a benchmark cannot run; no figure decides about it."""
@@ -37,13 +39,35 @@ def main(only: tuple[str, ...], quick: bool, runs: int | None, json_path: Path |
     chosen = {name: run for name, run in benchmarks().items() if not only or name in only}
     results, failures = run_all(chosen, Options(quick=quick, runs=runs), console)
     print_table(results, failures, machine, console)
-    # A committed file of figures is not overwritten by a run that gave some of them, or rough ones.
-    complete = not (only or quick or failures)
-    path = json_path or (RESULTS if complete else None)
-    if path is not None:
-        write_json(path, results, machine)
+    for path, entries in _files(results, set(only), failures, json_path, quick=quick).items():
+        write_json(path, entries, machine)
         console.print(f"written: {path}")
     sys.exit(1 if failures else 0)
+
+
+def _files(
+    results: Sequence[Result],
+    only: Collection[str],
+    failures: Collection[str],
+    json_path: Path | None,
+    *,
+    quick: bool,
+) -> dict[Path, list[Result]]:
+    """Returns what goes into which file.
+
+    A committed file of figures is not overwritten by a run that gave some of them, or rough ones.
+    """
+    if json_path is not None:
+        return {json_path: list(results)}
+    groups = {RESULTS: [name for name in NAMES if name not in FLEET], FLEET_RESULTS: FLEET}
+    files = {}
+    for path, names in groups.items():
+        is_fleet = names is FLEET
+        entries = [each for each in results if (each.name.partition(".")[0] in FLEET) is is_fleet]
+        whole = not only or set(names) <= set(only)
+        if entries and whole and not quick and not set(failures) & set(names):
+            files[path] = entries
+    return files
 
 
 if __name__ == "__main__":

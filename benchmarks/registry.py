@@ -28,7 +28,11 @@ NAMES = (
     "urdf",
     "recording",
     "view",
+    "shards",
+    "discovery",
 )
+FLEET = ("shards", "discovery")
+"""They have a file of results of their own."""
 
 
 def load(name: str) -> Benchmark:

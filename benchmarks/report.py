@@ -17,6 +17,8 @@ from benchmarks.harness import ROOT, Machine, Options, Result
 from benchmarks.registry import Benchmark
 
 RESULTS = ROOT / "benchmarks" / "results.json"
+FLEET_RESULTS = ROOT / "benchmarks" / "fleet_results.json"
+"""Of the benchmarks FLEET, whose figures the cost model is fitted to: all of one run."""
 
 
 def run_all(

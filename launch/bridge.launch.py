@@ -8,6 +8,7 @@ precedence over the file.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from launch import LaunchContext, LaunchDescription
@@ -26,8 +27,11 @@ NODE_PARAMETERS = {
     "backend": str,
     "real_time_factor": float,
     "start_paused": bool,
+    "lockstep": str,
+    "lockstep_timeout": float,
     "publish_clock": bool,
     "clock_rate": float,
+    "simulation_services": bool,
     "tf_rate": float,
     "tf_output": str,
     "publish_tf": bool,
@@ -45,8 +49,10 @@ NODE_PARAMETERS = {
     "foxglove_host": str,
     "beyond_limits": str,
     "massless_bodies": str,
+    "other_robots": str,
     "payloads": str,
     "interfaces": str,
+    "shard": str,
     "watch": bool,
     "reload_timeout": float,
     "max_prims": int,
@@ -84,12 +90,22 @@ def given_parameters(context: LaunchContext) -> dict[str, ParameterValue]:
     for name in LIST_PARAMETERS:
         text = LaunchConfiguration(name).perform(context).strip()
         if text:
-            # A YAML list passes unchanged. Comma-separated text becomes a list.
-            as_yaml = text if text.startswith("[") else f"[{text}]"
+            as_yaml = text if is_yaml_list(text) else yaml_list(name, text)
             given[name] = ParameterValue(TextSubstitution(text=as_yaml), value_type=list[str])
     for name, value in given.items():
         check_type(context, name, value)
     return given
+
+
+def is_yaml_list(text: str) -> bool:
+    """Return whether a text is a YAML list, which passes unchanged. A glob may begin with a bracket, too."""
+    return text.startswith("[") and text.endswith("]")
+
+
+def yaml_list(name: str, text: str) -> str:
+    """Return comma-separated text as a YAML list. The characters of globs mean something else in YAML: quote them."""
+    entries = [each.strip() for each in text.split(",")]
+    return json.dumps([each for each in entries if each]) if name == "contexts" else f"[{text}]"
 
 
 def check_type(context: LaunchContext, name: str, value: ParameterValue) -> None:
@@ -167,6 +183,19 @@ def generate_launch_description() -> LaunchDescription:
                 description="Start with simulated time paused (true or false). Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
+                "lockstep",
+                default_value="",
+                choices=["", "off", "leader", "follower"],
+                description="Clock of a fleet in several bridges: leader, follower, or off, time of its own. "
+                "Empty: as in params_file.",
+            ),
+            DeclareLaunchArgument(
+                "lockstep_timeout",
+                default_value="",
+                description="How long lockstep waits for a shard that hangs, in s of wall time. Empty: as in "
+                "params_file.",
+            ),
+            DeclareLaunchArgument(
                 "publish_clock",
                 default_value="",
                 description="Publish simulated time on /clock (true or false). Empty: as in params_file.",
@@ -175,6 +204,12 @@ def generate_launch_description() -> LaunchDescription:
                 "clock_rate",
                 default_value="",
                 description="Highest rate of /clock, in Hz of simulated time. Empty: as in params_file.",
+            ),
+            DeclareLaunchArgument(
+                "simulation_services",
+                default_value="",
+                description="Offer the services of simulation_interfaces if the backend simulates (true or "
+                "false). Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "namespace",
@@ -196,8 +231,21 @@ def generate_launch_description() -> LaunchDescription:
             DeclareLaunchArgument(
                 "contexts",
                 default_value="",
-                description="Prim paths, separated by commas: serve only the robots at or below them. Empty: "
-                "as in params_file, else all.",
+                description="Prim paths, namespaces or globs of them, separated by commas: serve only these "
+                "robots. Empty: as in params_file, else all.",
+            ),
+            DeclareLaunchArgument(
+                "shard",
+                default_value="",
+                description="K/N: serve only part K of N of the robots in contexts. Empty: as in params_file, "
+                "else all of them.",
+            ),
+            DeclareLaunchArgument(
+                "other_robots",
+                default_value="",
+                choices=["", "leave_out", "obstacles"],
+                description="Robots that this bridge does not serve, under physics: leave_out, or obstacles that its "
+                "own robots see and touch. Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "tf_rate",

@@ -35,6 +35,7 @@ OPTIONS = {
     "interfaces": "--interfaces",
     "payloads": "--payloads",
     "massless_bodies": "--massless-bodies",
+    "shard": "--shard",
 }
 LIST_OPTIONS = {"variants": "--variant", "contexts": "--contexts", "packages": "--package"}
 
@@ -79,6 +80,10 @@ def command(context: LaunchContext, file: str) -> list[str]:
         words += [option, text] if text else []
     for name, option in LIST_OPTIONS.items():
         text = typed(context, name)
+        if name == "contexts" and text and not (text.startswith("[") and text.endswith("]")):
+            # Globs are no YAML. The option takes the commas, too.
+            words += [option, text]
+            continue
         given = yaml.safe_load(text if text.startswith("[") else f"[{text}]") or in_file.get(name, [])
         words += [word for each in given if each for word in (option, str(each))]
     return [*words, "-o", file, "--force", "--all-robots", "--json"]

@@ -136,11 +136,11 @@ if TYPE_CHECKING:
     from usd_ros_bridge.sweep.run_specs import plan_runs as plan_runs
     from usd_ros_bridge.sweep.sweep_description import FunctionDriver as FunctionDriver
     from usd_ros_bridge.sweep.sweep_description import LaunchDriver as LaunchDriver
-    from usd_ros_bridge.sweep.sweep_description import Placement as Placement
     from usd_ros_bridge.sweep.sweep_description import Randomization as Randomization
     from usd_ros_bridge.sweep.sweep_description import RunMetric as RunMetric
     from usd_ros_bridge.sweep.sweep_description import Sampling as Sampling
     from usd_ros_bridge.sweep.sweep_description import Signal as Signal
+    from usd_ros_bridge.sweep.sweep_description import StartPose as StartPose
     from usd_ros_bridge.sweep.sweep_description import StopCondition as StopCondition
     from usd_ros_bridge.sweep.sweep_description import Sweep as Sweep
     from usd_ros_bridge.sweep.sweep_description import TopicCommand as TopicCommand
@@ -206,8 +206,8 @@ _NAMES = {
     "sweep.distributions": "Discrete LogUniform Normal Uniform",
     "sweep.run_context": "RunContext",
     "sweep.run_specs": "RunSpec plan_runs",
-    "sweep.sweep_description": "FunctionDriver LaunchDriver Placement Randomization RunMetric "
-    "Sampling Signal StopCondition Sweep TopicCommand",
+    "sweep.sweep_description": "FunctionDriver LaunchDriver Randomization RunMetric Sampling Signal StartPose "
+    "StopCondition Sweep TopicCommand",
     "sweep.sweep_file": "load_sweep parse_sweep sweep_schema",
     "sweep.sweep_run": "RunOutcome RunWorker",
 }

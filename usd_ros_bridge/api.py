@@ -56,8 +56,9 @@ def load_plan(
         AssetError: The file is missing or cannot be opened.
         VariantError: A variant was asked for that the asset does not have.
         OptionError: A variant has another form, or is given for a caller's stage; a package directory does not exist;
-            or an entry of `plan_options.contexts` is no context and above none.
+            or an entry of `plan_options.contexts` selects no robot.
     """
+    from usd_ros_bridge.planning.robot_selection import robot_chooser
     from usd_ros_bridge.usd import open_stage
 
     options, opening = plan_options or PlanOptions(), read_options or ReadOptions()
@@ -73,7 +74,7 @@ def load_plan(
     begin(OPENING)
     if isinstance(asset, (str, os.PathLike)):
         name, selected = os.fspath(asset), opening.variants
-        stage = open_stage(name, opening)
+        stage = open_stage(name, opening, robots=robot_chooser(options))
     else:
         name, selected = asset.GetRootLayer().identifier, ()
         stage = asset
@@ -99,6 +100,8 @@ def reread(
 ) -> Callable[[], BridgePlan]:
     """Read the stage of a plan again. Return what makes the new plan; any thread may call it.
 
+    On a stage that the bridge opened, robots are composed or left out as the options say.
+
     Args:
         plan: A plan that holds its stage; physics is read if it has any.
         options: How the new plan is made.
@@ -108,6 +111,11 @@ def reread(
     Returns:
         What makes the plan; `read_opinions` says where in the files its diagnostics are.
     """
+    if plan.stage_owned:
+        from usd_ros_bridge.planning.robot_selection import robot_chooser
+        from usd_ros_bridge.usd.population import compose_robots
+
+        compose_robots(_stage(plan), robot_chooser(options), pause=pause)
     records = _read(plan, options, physics=plan.physics is not None, pause=pause, again=True)
     like = replace(plan, variants=variants, default_prim=_default_prim(_stage(plan)))
 
@@ -183,14 +191,18 @@ def _read(
     again: bool = False,
 ) -> StageRecords:
     """Read the stage of a plan."""
-    from usd_ros_bridge.planning.served_contexts import served_robots
+    from usd_ros_bridge.planning.robot_selection import can_leave_out_robots, select_robots
     from usd_ros_bridge.usd import read_stage
+    from usd_ros_bridge.usd.population import robot_roots
 
+    stage, served = _stage(plan), None
+    if physics and can_leave_out_robots(options) and (robots := robot_roots(stage)):
+        served = select_robots(options, robots).robots
     return read_stage(
-        _stage(plan),
+        stage,
         asset=plan.asset,
         physics=physics,
-        contexts=served_robots(options),
+        contexts=served,
         max_prims=plan.max_prims,
         pause=pause,
         again=again,

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 # ruff: noqa: RUF009 - the call makes the dataclass field
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar, cast, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeVar, cast, get_args
 
 from usd_ros_bridge import ranges
 from usd_ros_bridge.errors import OptionError, alternatives, quoted
@@ -27,6 +28,8 @@ SystemDefaultQos = Literal["resolved", "rmw"]
 Interfaces = Literal["all", "none"]
 BeyondLimits = Literal["reject", "clamp"]
 MasslessBodies = Literal["auto", "unit_mass", "weightless"]
+OtherRobots = Literal["leave_out", "obstacles"]
+LockstepRole = Literal["off", "leader", "follower"]
 FramesFromXforms = bool | Literal["auto"]
 RemoteControl = Literal["all", "read_only", "none"]
 MeshUriKind = Literal["auto", "package", "file", "service", "http"]
@@ -118,16 +121,52 @@ def variant_selections(
 
 
 def parse_contexts(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return prim paths from texts that each hold one or, separated by commas, several.
+    """Return selectors of robots from texts that each hold one or, separated by commas, several.
 
     Raises:
-        OptionError: A path is not absolute.
+        OptionError: A selector has braces, or brackets that do not match.
     """
-    paths = tuple(path for text in texts for path in (each.strip() for each in text.split(",")) if path)
-    for path in paths:
-        if not path.startswith("/"):
-            raise OptionError(f"contexts: {path!r} is no absolute prim path, as /World/robot_1 is")
-    return paths
+    entries = tuple(entry for text in texts for entry in (each.strip() for each in text.split(",")) if entry)
+    for entry in entries:
+        if "{" in entry or "}" in entry:
+            raise OptionError(
+                f"contexts: {quoted(entry)} has braces: write the alternatives, separated by commas"
+            )
+        if not {"[", "]"}.isdisjoint(re.sub(r"\[[^][]+\]", "", entry)):
+            raise OptionError(
+                f"contexts: {quoted(entry)} has a bracket without its other one; commas separate selectors, "
+                "also within brackets"
+            )
+        if not entry.removeprefix("!").strip():
+            raise OptionError(f"contexts: {quoted(entry)} excludes nothing: name a robot after the !")
+    return entries
+
+
+class Shard(NamedTuple):
+    """One of `total` equal parts of a fleet. Numbers begin at 1."""
+
+    number: int
+    total: int
+
+
+def parse_shard(text: str) -> Shard | None:
+    """Return the meaning of `K/N`: part K of N, from 1; None for an empty text.
+
+    Raises:
+        OptionError: It is something else.
+    """
+    if not text.strip():
+        return None
+    found = re.fullmatch(r"\s*([0-9]{1,9})\s*/\s*([0-9]{1,9})\s*", text)
+    shard = Shard(int(found[1]), int(found[2])) if found else Shard(0, 0)
+    if not 1 <= shard.number <= shard.total:
+        raise OptionError(f"shard {quoted(text)} is not possible: write K/N, part K of N, as 1/4 to 4/4 are")
+    return shard
+
+
+def _shard_text(text: str) -> str:
+    shard = parse_shard(text)
+    return f"{shard.number}/{shard.total}" if shard else ""
 
 
 def parse_packages(texts: Iterable[str]) -> dict[str, str]:
@@ -373,7 +412,7 @@ class PlanOptions:
         controller_rate: As `BridgeOptions.controller_rate`; the rate of `external_joint_states`.
         enabled: By prim path of an interface: enable it, whatever `starts_enabled` says.
         rates: By prim path of a publisher: its rate in Hz instead of the authored one.
-        spawned: Prim paths that were spawned while the bridge runs: served whatever `contexts` says.
+        spawned: Prim paths that were spawned while the bridge runs: served whatever `contexts` and `shard` say.
     """
 
     namespace: str = _parameter(
@@ -389,12 +428,29 @@ class PlanOptions:
     )
     contexts: tuple[str, ...] = _parameter(
         (),
-        "Serve only the robots at or below these prims; / for interfaces outside of every context; empty: all.",
+        "Serve only these robots: prim paths, namespaces or globs of them; /: interfaces of no robot; empty: all.",
         flag="--contexts",
-        metavar="/PRIM[,/PRIM...]",
+        metavar="ROBOT[,ROBOT...]",
         launch=True,
         live=True,
         parse=parse_contexts,
+    )
+    shard: str = _parameter(
+        "",
+        "Serve only part K of N of the robots in contexts, as K/N; empty: all of them.",
+        flag="--shard",
+        metavar="K/N",
+        launch=True,
+        live=True,
+        parse=_shard_text,
+    )
+    other_robots: OtherRobots = _parameter(
+        "leave_out",
+        "Robots that this bridge does not serve: leave_out, or obstacles that its own robots meet, with physics.",
+        choices=get_args(OtherRobots),
+        flag="--other-robots",
+        launch=True,
+        live=True,
     )
     implicit_context: bool = _parameter(
         True,
@@ -525,9 +581,25 @@ class BridgeOptions:
         live=True,
     )
     start_paused: bool = _parameter(False, "Start with simulated time paused.", flag="--paused", launch=True)
+    lockstep: LockstepRole = _parameter(
+        "off",
+        "Clock of a fleet: leader (all shards follow this one), follower (of the leader) or off (time of its own).",
+        choices=get_args(LockstepRole),
+        flag="--lockstep",
+        launch=True,
+    )
+    lockstep_timeout: float = _parameter(
+        5.0,
+        "How long lockstep waits for a shard that hangs, s of wall time.",
+        range=ranges.TIMEOUT,
+        launch=True,
+    )
     publish_clock: bool = _parameter(True, "Publish simulated time on /clock.", launch=True)
     clock_rate: float = _parameter(
         100.0, "Highest rate of /clock, Hz of simulated time.", range=ranges.RATE, launch=True
+    )
+    simulation_services: bool = _parameter(
+        True, "Offer the services of simulation_interfaces if the backend owns time.", launch=True
     )
     spawn_roots: Sequence[str] = _parameter(
         (), "Directories whose USD files simulation_interfaces may spawn.", launch=True, read_only=True

@@ -125,6 +125,7 @@ class PlannerProcess:
             BridgeError: As `load_plan`.
             PlannerError: The process failed.
         """
+        from usd_ros_bridge.planning.robot_selection import robot_chooser
         from usd_ros_bridge.process_settings import gc_paused
         from usd_ros_bridge.start_phases import CACHED
         from usd_ros_bridge.usd.session import DeferredStage
@@ -147,6 +148,7 @@ class PlannerProcess:
         stage = DeferredStage(
             job.asset,
             job.read_options,
+            robots=robot_chooser(job.plan_options),
             switchable=switchable,
             describer=describer if job.describes else None,
         )

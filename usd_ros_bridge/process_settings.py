@@ -29,6 +29,9 @@ SWITCH_INTERVAL_S = 0.0001
 """A tick waits for the interpreter at every message that it sends: with Python's 5 ms, several periods while another
 thread plans."""
 
+STATUS_PREFIX = "USD_ROS_BRIDGE_STATUS_PREFIX"
+"""Variable with the beginning of the lines that `announce` prints; not set: it prints nothing."""
+
 _lock = threading.Lock()
 _allowed = False
 _users = 0
@@ -69,6 +72,23 @@ def fail(error: BridgeError | str) -> int:
 
     print(f"usd_ros_bridge: {escaped(' '.join(str(error).split()))}", file=sys.stderr)
     return EXIT_STRICT if isinstance(error, StrictError) else EXIT_USAGE
+
+
+def announce(state: str, **values: Any) -> None:
+    """Print a line for the program that started this process, if it wants such lines.
+
+    Args:
+        state: What begins: "ready", or "finished" for a process that ends without having been asked to by a signal.
+        values: More for the line's JSON object.
+    """
+    prefix = os.environ.get(STATUS_PREFIX)
+    if not prefix:
+        return
+    import json
+
+    # In one piece: other threads print, too.
+    sys.stdout.write(f"{prefix}{json.dumps({'state': state, **values})}\n")
+    sys.stdout.flush()
 
 
 def close_at_exit(close: Callable[[], object]) -> Callable[[], None]:

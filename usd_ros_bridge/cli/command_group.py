@@ -24,6 +24,7 @@ COMMANDS: Final[Registry[click.Command]] = Registry(
     {
         "inspect": f"{_CLI}.subcommands:inspect",
         "run": f"{_CLI}.subcommands:run",
+        "fleet": f"{_CLI}.fleet_command:fleet",
         "view": f"{_CLI}.view_command:view",
         "sweep": f"{_CLI}.sweep_command:sweep",
         "diff": f"{_CLI}.subcommands:diff",

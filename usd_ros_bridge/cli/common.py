@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 READ = ("packages", "max_prims", "max_layers", "max_bytes", "max_nesting", "max_arcs")
-PLAN = ("namespace", "payloads", "implicit_context", "contexts")
+PLAN = ("namespace", "payloads", "implicit_context", "contexts", "shard")
 
 
 def table_options(*names: str) -> Decorator:
@@ -39,7 +39,7 @@ def asset_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def with_asset(*arguments: Any, asset: str | None, example: str | None, **options: Any) -> Any:
         return command(*arguments, asset=_one_asset(asset, example), **options)
 
-    table = table_options("variants", *PLAN, "massless_bodies", "strict", *READ)
+    table = table_options("variants", *PLAN, "massless_bodies", "other_robots", "strict", *READ)
     chosen = click.option(
         "--example",
         metavar="NAME",

@@ -389,7 +389,8 @@ class BridgePlan:
         options: How it was made, so that it can be made again.
         catalog: The types that were known, likewise; None if only their form was checked.
         variants: Selections that were made on the session layer.
-        contexts: Outermost contexts of the whole stage, those that `options.contexts` leaves out included.
+        contexts: Outermost contexts of the whole stage, those that `options` leaves out included.
+        context_namespaces: Their namespaces as authored, "" for none.
         variant_sets: Variant sets of the stage's prims, for those who let go of the stage; else empty.
     """
 
@@ -412,6 +413,7 @@ class BridgePlan:
     catalog: TypeCatalog | None = field(default=None, repr=False, compare=False)
     variants: tuple[VariantSelection, ...] = field(default=(), repr=False, compare=False)
     contexts: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    context_namespaces: tuple[str, ...] = field(default=(), repr=False, compare=False)
     variant_sets: tuple[VariantSet, ...] = field(default=(), repr=False, compare=False)
 
     def joint_names(self, topic: TopicPlan) -> tuple[str, ...]:

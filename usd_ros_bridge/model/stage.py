@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,13 @@ from usd_ros_bridge.model.records import (
 
 Pause = Callable[[], None]
 """Called often during long reads, to let other threads run."""
+
+
+class RobotRoot(NamedTuple):
+    """Root prim of a robot, and its namespace as authored: it may be none that ROS accepts."""
+
+    path: str
+    namespace: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +138,9 @@ class StageRecords:
         xforms: By prim path: every prim that another record names (interfaces, contexts, bodies, frames, cameras,
             relationship targets that exist) and all their ancestors. A path that is not here does not exist.
         plain_links: Xforms that may stand for links.
-        order: Position in traversal order, by prim path, of the prims in `xforms`, of every joint and actuator.
+        order: Position in traversal order, by prim path, of the prims in `xforms` and `left_out`, of every joint and
+            actuator.
+        left_out: Root prims of robots that are not composed, as nobody serves them.
         repeats: Root of a model by root of each instance, which is composed from the same specs: but for those of the
             root itself, the records of the two differ in paths alone.
         asset_names: `assetInfo.name` by path, of the prims that may be a robot's root and author one.
@@ -140,6 +149,7 @@ class StageRecords:
         sensor_models: Prims of sensor models that plug-ins bring.
         scene_values: What those models read of any prim, by USD name, by path.
         collections: Members of each collection that a relationship targets, by `/Prim.collection:name`.
+        obstacles: Bodies of robots that other bridges simulate: kinematic, without joints and interfaces.
         physics: Records for engines; None if they were not read.
         diagnostics: Faults that reading found: wrong value types, broken composition, refused references, units.
             `physics` has its own.
@@ -151,6 +161,7 @@ class StageRecords:
     xforms: Mapping[str, XformRecord] = field(default_factory=dict)
     order: Mapping[str, int] = field(default_factory=dict)
     contexts: tuple[ContextRecord, ...] = ()
+    left_out: tuple[ContextRecord | IsaacRobotRecord, ...] = ()
     topics: tuple[TopicRecord, ...] = ()
     services: tuple[ServiceRecord, ...] = ()
     actions: tuple[ActionRecord, ...] = ()
@@ -174,5 +185,6 @@ class StageRecords:
     asset_names: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     collections: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    obstacles: tuple[str, ...] = ()
     physics: PhysicsRecords | None = None
     diagnostics: tuple[Diagnostic, ...] = ()

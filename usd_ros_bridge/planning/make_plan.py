@@ -42,6 +42,7 @@ from usd_ros_bridge.planning.plan_controllers import plan_controllers
 from usd_ros_bridge.planning.plan_scene import plan_scene
 from usd_ros_bridge.planning.plugin_sensors import plan_plugin_sensors
 from usd_ros_bridge.planning.robot_joints import RobotJoints
+from usd_ros_bridge.planning.robot_selection import selects_robots
 from usd_ros_bridge.planning.robots import (
     assign_rows,
     build_layout,
@@ -76,7 +77,11 @@ def make_plan(
         served = serve_contexts(records, options)
         records, options = served.records, served.options
         plan, index, kinematics = _plan_robots(records, options, catalog)
-        plan = replace(plan, contexts=served.robots)
+        plan = replace(
+            plan,
+            contexts=tuple([each.path for each in served.robots]),
+            context_namespaces=tuple([each.namespace for each in served.robots]),
+        )
         plan = without_interfaces(plan) if options.interfaces == "none" else plan
         return plan if records.physics is None else plan_physics_scene(plan, index, kinematics, options)
 
@@ -144,7 +149,7 @@ def _plan_robots(
     topics = check_offered(topics, robots, findings)
     check_joints(topics, robots, findings)
     topics, sensors = plan_plugin_sensors(records, topics, findings)
-    if not robots and not options.contexts:
+    if not robots and not selects_robots(options):
         findings.warning(
             "2.1.no_robot",
             "",

@@ -1,7 +1,8 @@
 """Served contexts: cut a stage's records down to the robots that this bridge serves (`contexts:=/World/robot_1`).
 
 A fleet is sharded over processes and machines this way. What lies outside of every context is the world: each shard
-keeps its bodies. Robots of other shards are left out, as if they were not on the stage.
+keeps its bodies. Robots of other shards are left out, as if they were not on the stage. Most of them were not composed
+in the first place (`usd/population.py`).
 """
 
 from __future__ import annotations
@@ -10,20 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
-from usd_ros_bridge.errors import OptionError, did_you_mean, quoted
 from usd_ros_bridge.model.diagnostics import Diagnostic, DiagnosticCollector
 from usd_ros_bridge.model.physics_records import PhysicsRecords
-from usd_ros_bridge.model.records import JointRecord, Record
-from usd_ros_bridge.model.stage import StageRecords
+from usd_ros_bridge.model.records import ContextRecord, IsaacRobotRecord, JointRecord, Record, RigidBodyRecord
+from usd_ros_bridge.model.stage import RobotRoot, StageRecords
 from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning.contexts import Contexts, plan_contexts
-from usd_ros_bridge.planning.names import Nearest, ancestors, is_below
-
-OUTSIDE: Final = "/"
-"""Entry of `contexts` that stands for the interfaces outside of every context."""
-
-MAX_LISTED: Final = 20
-"""How many contexts the message about an unknown one lists."""
+from usd_ros_bridge.planning.names import Nearest, ancestors
+from usd_ros_bridge.planning.robot_selection import select_robots, selects_robots
 
 _INTERFACES: Final = ("topics", "services", "actions", "controllers", "sensor_models")
 _BY_PATH: Final = (
@@ -57,27 +52,30 @@ class ServedRecords:
 
     records: StageRecords
     options: PlanOptions
-    robots: tuple[str, ...]
+    robots: tuple[RobotRoot, ...]
 
 
 def serve_contexts(records: StageRecords, options: PlanOptions) -> ServedRecords:
-    """Return the records of the contexts in `options.contexts`, all records where it is empty.
+    """Return the records of the robots that `options.contexts` and `options.shard` select, else all records.
 
     Raises:
-        OptionError: An entry is no context and above none; the message lists what exists.
+        OptionError: An entry of `contexts` selects nothing; the message lists what exists. `shard` has another form.
     """
     findings = DiagnosticCollector()
-    contexts = plan_contexts(records, options, findings)
-    if not options.contexts:
-        return ServedRecords(records, options, contexts.roots)
-    if fault := contexts_fault(options.contexts, contexts.roots):
-        raise OptionError(fault)
-    entries = tuple(each.rstrip("/") or OUTSIDE for each in options.contexts)
-    above = served_robots(options) or ()
-    served = {root for root in contexts.roots if any(is_below(root, each) for each in above)}
+    whole = _with_left_out(records)
+    contexts = plan_contexts(whole, options, findings)
+    robots = _robots(whole, contexts)
+    if not selects_robots(options):
+        return ServedRecords(records, options, robots)
+    selection = select_robots(options, robots)
+    served = frozenset(selection.robots)
     left_out = frozenset(contexts.roots) - served
-    if left_out or OUTSIDE not in entries:
-        records = _Cut(records, contexts, left_out, outside=OUTSIDE in entries).records(findings)
+    if left_out or not selection.outside:
+        obstacles = options.other_robots == "obstacles" and records.physics is not None
+        cut = _Cut(records, contexts, left_out, outside=selection.outside, obstacles=obstacles)
+        records = cut.records(findings)
+    if options.shard and not served:
+        records = replace(records, diagnostics=(*records.diagnostics, _empty(options.shard, selection.found)))
     # The default prim is no robot because the robots are elsewhere.
     implicit = options.implicit_context and contexts.implicit and bool(served)
     gone = _Below(left_out)
@@ -87,39 +85,47 @@ def serve_contexts(records: StageRecords, options: PlanOptions) -> ServedRecords
         enabled=gone.without(options.enabled),
         rates=gone.without(options.rates),
     )
-    return ServedRecords(records, options, contexts.roots)
+    return ServedRecords(records, options, robots)
 
 
-def served_robots(options: PlanOptions) -> tuple[str, ...] | None:
-    """Return the prims at or below which robots are served, None for all robots."""
-    if not options.contexts:
-        return None
-    entries = (each.rstrip("/") or OUTSIDE for each in options.contexts)
-    return tuple(each for each in (*entries, *options.spawned) if each != OUTSIDE)
+def _with_left_out(records: StageRecords) -> StageRecords:
+    """Return records of the whole stage, with no more than the roots of the robots that are not composed."""
+    if not records.left_out:
+        return records
+    order = records.order
+    contexts = [each for each in records.left_out if isinstance(each, ContextRecord)]
+    robots = [each for each in records.left_out if isinstance(each, IsaacRobotRecord)]
+    return replace(
+        records,
+        contexts=tuple(sorted((*records.contexts, *contexts), key=lambda each: order[each.path])),
+        isaac_robots=tuple(sorted((*records.isaac_robots, *robots), key=lambda each: order[each.path])),
+    )
 
 
-def contexts_fault(entries: Sequence[str], robots: Sequence[str]) -> str:
-    """Return why `entries` cannot be served on a stage whose outermost contexts are `robots`, "" where they can."""
-    for entry in entries:
-        path = entry.rstrip("/") or OUTSIDE
-        if path == OUTSIDE or any(is_below(robot, path) for robot in robots):
-            continue
-        robot = next((robot for robot in robots if is_below(path, robot)), "")
-        if robot:
-            return f"contexts: {quoted(path)} is inside of the robot {robot}, which is served as a whole: name that"
-        question = did_you_mean(path, robots, count=1)
-        hint = f" ({question})" if question else ""
-        return f"contexts: no context is at or below {quoted(path)}{hint}; there is: {_listed(robots)}"
-    return ""
+def _robots(records: StageRecords, contexts: Contexts) -> tuple[RobotRoot, ...]:
+    authored = records.isaac_robots if contexts.implicit else records.contexts
+    namespaces = {each.path: each.namespace or "" for each in authored}
+    return tuple([RobotRoot(root, namespaces.get(root, "")) for root in contexts.roots])
 
 
-def _serve_physics(physics: PhysicsRecords, gone: _Below) -> PhysicsRecords:
-    """Return the physics records without those of the robots that are left out."""
+def _empty(shard: str, robots: int) -> Diagnostic:
+    there = "there is none" if not robots else f"there {'is' if robots == 1 else 'are'} only {robots}"
+    return Diagnostic(
+        code="2.1.shard",
+        severity="info",
+        path="",
+        message=f"shard {shard} has no robot, because {there}: this bridge has the world around them alone",
+        remedy="use fewer shards",
+    )
+
+
+def _serve_physics(physics: PhysicsRecords, gone: _Below, *, obstacles: bool) -> PhysicsRecords:
+    """Return the physics records without those of the robots that are left out, but for the shapes of obstacles."""
     return replace(
         physics,
         masses=gone.without(physics.masses),
-        geometries=gone.rest(physics.geometries),
-        filtered_pairs=gone.rest(physics.filtered_pairs),
+        geometries=physics.geometries if obstacles else gone.rest(physics.geometries),
+        filtered_pairs=physics.filtered_pairs if obstacles else gone.rest(physics.filtered_pairs),
         joint_breaks=gone.without(physics.joint_breaks),
         body_solver_attributes=gone.without(physics.body_solver_attributes),
         sensors=gone.without(physics.sensors),
@@ -131,11 +137,6 @@ def _serve_physics(physics: PhysicsRecords, gone: _Below) -> PhysicsRecords:
         keyframes=tuple(path for path in physics.keyframes if not gone(path)),
         diagnostics=gone.rest(physics.diagnostics),
     )
-
-
-def _listed(robots: Sequence[str]) -> str:
-    more = f" and {len(robots) - MAX_LISTED} more" if len(robots) > MAX_LISTED else ""
-    return ", ".join(robots[:MAX_LISTED]) + more if robots else "none"
 
 
 class _Below:
@@ -172,9 +173,16 @@ class _Cut:
     """Take the robots that are left out from the records of a stage."""
 
     def __init__(
-        self, records: StageRecords, contexts: Contexts, left_out: frozenset[str], *, outside: bool
+        self,
+        records: StageRecords,
+        contexts: Contexts,
+        left_out: frozenset[str],
+        *,
+        outside: bool,
+        obstacles: bool,
     ) -> None:
         self._records = records
+        self._keeps_obstacles = obstacles
         self._contexts = contexts
         self._left_out = left_out
         self._below = _Below(left_out)
@@ -190,7 +198,14 @@ class _Cut:
         bodies = self._bodies_of_others()
         kept: dict[str, Any] = {name: below.rest(getattr(records, name)) for name in _BY_PATH}
         kept |= {name: self._interfaces(getattr(records, name)) for name in _INTERFACES}
-        kept["bodies"] = tuple([each for each in records.bodies if each.path not in bodies])
+        obstacles = self._obstacles(bodies)
+        kept["bodies"] = tuple(
+            [
+                _stopped(each) if each.path in obstacles else each
+                for each in records.bodies
+                if each.path in obstacles or each.path not in bodies
+            ]
+        )
         ties: list[Diagnostic] = []
         kept["joints"] = self._joints(bodies, ties)
         kept["diagnostics"] = (*kept["diagnostics"], *self._clashes(findings), *ties)
@@ -198,13 +213,20 @@ class _Cut:
             records,
             **kept,
             xforms=self._xforms(kept),
+            obstacles=tuple([each.path for each in kept["bodies"] if each.path in obstacles]),
             physics=self._physics(),
             repeats=self._repeats(),
         )
 
     def _physics(self) -> PhysicsRecords | None:
         physics = self._records.physics
-        return _serve_physics(physics, self._below) if physics is not None and self._left_out else physics
+        if physics is None or not self._left_out:
+            return physics
+        return _serve_physics(physics, self._below, obstacles=self._keeps_obstacles)
+
+    def _obstacles(self, bodies: set[str]) -> frozenset[str]:
+        """Return which of the bodies of others are kept."""
+        return frozenset(bodies) if self._keeps_obstacles else frozenset()
 
     def _interfaces(self, items: Sequence[Record]) -> tuple[Record, ...]:
         root_of = self._contexts.root_of
@@ -262,6 +284,8 @@ class _Cut:
     def _xforms(self, kept: Mapping[str, Any]) -> dict[str, Any]:
         """Return where prims are: of other robots only what a record still names, and what is above that."""
         xforms = self._records.xforms
+        if self._keeps_obstacles:
+            return dict(xforms)
         left = self._below.without(xforms)
         named = {
             target
@@ -304,6 +328,11 @@ class _Cut:
                     hidden.add(root)
                 served.add(key)
         return [each for each in findings.all() if each.code == "2.1.1" and each.path in hidden]
+
+
+def _stopped(body: RigidBodyRecord) -> RigidBodyRecord:
+    """Return a body that is moved, and not driven."""
+    return replace(body, kinematic_enabled=True, velocity=None, angular_velocity=None)
 
 
 def _reached(links: Sequence[Sequence[str]], starts: Callable[[str], bool]) -> set[str]:

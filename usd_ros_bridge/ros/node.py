@@ -6,6 +6,7 @@ from contextlib import closing, nullcontext
 
 from usd_ros_bridge.process_settings import (
     Ending,
+    announce,
     ended_by_signals,
     ending_at_once,
     fail,
@@ -266,7 +267,10 @@ def _run(
             if view is not None:
                 stack.enter_context(view(bridge.status))
             if not ending.asked:
+                announce("ready", node=bridge.node.get_fully_qualified_name(), robots=len(bridge.plan.robots))
                 bridge.spin()
+            if not ending.asked:
+                announce("finished")
     finally:
         bridge.close()
 

@@ -18,11 +18,11 @@ from usd_ros_bridge.sweep.run_specs import plan_runs
 from usd_ros_bridge.sweep.sweep_description import (
     FunctionDriver,
     LaunchDriver,
-    Placement,
     Randomization,
     RunMetric,
     Sampling,
     Signal,
+    StartPose,
     StopCondition,
     Sweep,
     TopicCommand,
@@ -189,7 +189,7 @@ def _make(document: Mapping[str, Any], *, name: str, directory: str) -> Sweep:
         sampling=Sampling(**document.get("sampling", {"method": _default_method(document)})),
         points=tuple(document.get("points", ())),
         poses={
-            prim: Placement(**{key: tuple(value) for key, value in each.items()})
+            prim: StartPose(**{key: tuple(value) for key, value in each.items()})
             for prim, each in document.get("poses", {}).items()
         },
         randomize=tuple(_randomization(row, each) for row, each in enumerate(document.get("randomize", ()))),
@@ -228,15 +228,14 @@ def _randomization(row: int, document: Mapping[str, Any]) -> Randomization:
 def _driver(document: Mapping[str, Any]) -> FunctionDriver | LaunchDriver:
     if ("function" in document) == ("launch" in document):
         raise _PlaceError(("driver",), "give either function or launch")
-    kind, other, why = (
-        (FunctionDriver, "real_time_factor", "is of launch files")
-        if "function" in document
-        else (LaunchDriver, "rate", "is of functions")
-    )
-    if other in document:
-        raise _PlaceError(("driver", other), why)
-    made: FunctionDriver | LaunchDriver = kind(**document)
-    return made
+    if "function" in document:
+        wrong = [key for key in ("real_time_factor", "wait") if key in document]
+        if wrong:
+            raise _PlaceError(("driver", wrong[0]), "is of launch files")
+        return FunctionDriver(**document)
+    if "rate" in document:
+        raise _PlaceError(("driver", "rate"), "is of functions")
+    return LaunchDriver(**document)
 
 
 def _signal(document: Mapping[str, Any]) -> Signal:

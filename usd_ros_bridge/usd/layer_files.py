@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -68,6 +68,7 @@ class LayerFiles:
     Attributes:
         versions: Of the files that were opened, by path, from just before each was read: what is saved while it is
             read is another version.
+        kept: Layers that are open though nothing is composed from them, by identifier.
     """
 
     def __init__(self, options: ReadOptions | None = None) -> None:
@@ -78,6 +79,7 @@ class LayerFiles:
         """
         self.options = options or ReadOptions()
         self.versions: dict[str, FileVersion] = {}
+        self.kept: dict[str, Any] = {}
         self._bytes: dict[str, int] = {}
         self._placeholders: dict[str, Any] = {}
         # Until they are composed: a layer without references is freed, and OpenUSD would read its file itself.
@@ -154,6 +156,10 @@ class LayerFiles:
             return self.versions.get(file) or file_version(file)
         except OSError:
             return None
+
+    def keep(self, layers: Iterable[Any]) -> None:
+        """Keep layers open as long as the stage: what they are needed for is not composed now, and may be later on."""
+        self.kept.update({layer.identifier: layer for layer in layers if not layer.anonymous})
 
     def release(self) -> None:
         """Release layers that were opened from copies, once the stage holds them."""

@@ -82,6 +82,7 @@ class DeferredStage:
         asset: str,
         options: ReadOptions,
         *,
+        robots: Callable[[Sequence[Any]], frozenset[str]] | None = None,
         switchable: Mapping[str, bool] | None = None,
         describer: Any = None,
     ) -> None:
@@ -90,11 +91,13 @@ class DeferredStage:
         Args:
             asset: As for `open_stage`.
             options: As for `open_stage`.
+            robots: As for `open_stage`.
             switchable: Known answers of `VisibilityEditor.switchable`, by prim path: whether there are any prims.
             describer: Process that describes the robots of the plan, opaque; `take_describer` hands it out once.
         """
         self._asset = asset
         self._options = options
+        self._robots = robots
         self._switchable = dict(switchable or {})
         self._describer = describer
         self._stage: Any = None
@@ -148,7 +151,7 @@ class DeferredStage:
         from usd_ros_bridge.usd import open_stage, quiet
 
         with quiet():
-            stage = open_stage(self._asset, self._options)
+            stage = open_stage(self._asset, self._options, robots=self._robots)
         share_lock(stage, self)
         return stage
 

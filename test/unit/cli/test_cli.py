@@ -231,7 +231,7 @@ def test_contexts_choose_robots_and_an_unknown_one_lists_what_exists() -> None:
     unknown = bridge("inspect", fleet, "--contexts", "/Fleet/rover_9")
     assert unknown.returncode == 2
     assert "/Fleet/rover_1, /Fleet/rover_2, /Fleet/arm" in one_line(unknown)
-    assert "no absolute prim path" in one_line(bridge("diff", fleet, fleet, "--contexts", "arm"))
+    assert "did you mean /Fleet/arm" in one_line(bridge("diff", fleet, fleet, "--contexts", "Fleet/arm"))
 
 
 SIGNALLED = """

@@ -422,7 +422,8 @@ class ChangeCoordinator:
             raise ChangeRefusedError(READ_ONLY)
 
         def read() -> Callable[[], BridgePlan]:
-            if variants or edits:
+            if variants or edits or plan.stage_owned:
+                # Which robots are composed is said on the session layer, too.
                 undo.append(self._editor.savepoint())
             for edit in edits:
                 edit(session.stage)

@@ -17,8 +17,9 @@ from rclpy.parameter import Parameter
 from usd_ros_bridge.errors import BridgeError, OptionError, escaped, quoted
 from usd_ros_bridge.model.change import ChangeReport
 from usd_ros_bridge.model.plan import STARTS_DISABLED, SWITCHED_OFF, BridgePlan, InterfacePlan, TopicPlan
+from usd_ros_bridge.model.stage import RobotRoot
 from usd_ros_bridge.options import OPTIONS, PlanOptions, RemoteControl, rows
-from usd_ros_bridge.planning.served_contexts import contexts_fault
+from usd_ros_bridge.planning.robot_selection import select_robots
 from usd_ros_bridge.ranges import RATE as RATES
 from usd_ros_bridge.ranges import shown
 from usd_ros_bridge.reporting import Report
@@ -30,7 +31,7 @@ from usd_ros_bridge.runtime.plan_binding import PlanBinding, PreparedChange
 VARIANTS: Final = "variants"
 TF_RATE: Final = "tf_rate"
 FREQUENCY: Final = "publish_frequency"
-CONTEXTS: Final = "contexts"
+SELECTORS: Final = ("contexts", "shard")
 LIVE_OPTIONS: Final = tuple(option.name for option in rows(PlanOptions) if option.live)
 """Parameters that are fields of PlanOptions and may change while the bridge runs."""
 
@@ -419,13 +420,8 @@ class LiveParameters:
             return "transforms are sent with every state, and have no rate"
         if self._changes.plan.stage is None and set(values) - {TF_RATE, FREQUENCY}:
             return "the plan has no stage that could be read again"
-        if CONTEXTS in values:
-            try:
-                fault = contexts_fault(OPTIONS[CONTEXTS].value(values[CONTEXTS]), self._changes.plan.contexts)
-            except OptionError as error:
-                fault = str(error)
-            if fault:
-                return fault
+        if fault := self._selection_fault(values):
+            return fault
         if VARIANTS in values:
             try:
                 selections = OPTIONS[VARIANTS].value(values[VARIANTS])
@@ -438,6 +434,20 @@ class LiveParameters:
         return self._interfaces.refusal(
             {name: value for name, value in values.items() if name in self._interfaces}
         )
+
+    def _selection_fault(self, values: Mapping[str, Any]) -> str:
+        """Return why robots cannot be selected like that, "" where they can, or nothing is said of it."""
+        given = [name for name in SELECTORS if name in values]
+        if not given:
+            return ""
+        plan = self._changes.plan
+        robots = [RobotRoot(*each) for each in zip(plan.contexts, plan.context_namespaces, strict=True)]
+        try:
+            selectors = {name: OPTIONS[name].value(values[name]) for name in given}
+            select_robots(replace(self._changes.plan_options, **selectors), robots)
+        except OptionError as error:
+            return str(error)
+        return ""
 
     def _ask(self, values: Mapping[str, Any]) -> None:
         """Request the changes that values mean."""

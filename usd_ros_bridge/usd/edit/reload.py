@@ -62,7 +62,7 @@ def source_files(stage: Any) -> frozenset[str] | None:
         return None
     layers = _layers(stage)
     own = set(stage.GetLayerStack(includeSessionLayers=True)) - set(stage.GetLayerStack(False))
-    if len(layers) + len(own) < len(stage.GetUsedLayers(includeClipLayers=True)):
+    if set(stage.GetUsedLayers(includeClipLayers=True)) - own - set(layers):
         return None
     files = set()
     with Ar.ResolverContextBinder(stage.GetPathResolverContext()):
@@ -221,7 +221,9 @@ def _layers(stage: Any) -> list[Any]:
     """Return the layers of files; not the session layer and its like."""
     used = stage.GetUsedLayers(includeClipLayers=True)
     own = set(stage.GetLayerStack(includeSessionLayers=True)) - set(stage.GetLayerStack(False))
-    return [layer for layer in used if not layer.anonymous and layer.realPath and layer not in own]
+    # Those of robots that are left out are read again, too: they say what there is, and may be composed later on.
+    kept = [layer for layer in files_of(stage).kept.values() if layer not in set(used)]
+    return [layer for layer in (*used, *kept) if not layer.anonymous and layer.realPath and layer not in own]
 
 
 def _missing(layer: Any) -> set[str]:

@@ -12,8 +12,8 @@ from usd_ros_bridge.spatial.transforms import FloatArray
 from usd_ros_bridge.usd.edit.lock import lock_of
 from usd_ros_bridge.usd.layer_files import FileRefusedError, files_of
 from usd_ros_bridge.usd.layer_scan import scan_layers
-from usd_ros_bridge.usd.open import check_prim_count
 from usd_ros_bridge.usd.packages import PackageMap
+from usd_ros_bridge.usd.prim_scan import check_prim_count
 from usd_ros_bridge.usd.tf_errors import first_line, quiet
 
 _CONTEXT = "RosContextAPI"

@@ -10,6 +10,7 @@ from pxr import Sdf, Tf, Usd
 from usd_ros_bridge.errors import VariantError
 from usd_ros_bridge.options import VariantSelection, VariantSet
 from usd_ros_bridge.usd.open import author_selections, check_selections
+from usd_ros_bridge.usd.population import composed_copy
 from usd_ros_bridge.usd.tf_errors import first_line, quiet
 
 _SetKey = tuple[str, str]
@@ -164,17 +165,8 @@ class VariantEditor:
         trial = VariantEditor(stage)
         trial._before = dict(self._before)
         trial._author(session, selections)
-        mask = Usd.StagePopulationMask()
-        for each in selections:
-            mask.Add(Sdf.Path(each.prim_path))
         with quiet():
-            made = Usd.Stage.OpenMasked(
-                stage.GetRootLayer(), session, stage.GetPathResolverContext(), Usd.StagePopulationMask()
-            )
-            made.MuteAndUnmuteLayers(stage.GetMutedLayers(), [])
-            made.SetLoadRules(stage.GetLoadRules())
-            made.SetPopulationMask(mask)
-        return made
+            return composed_copy(stage, [each.prim_path for each in selections], session)
 
 
 def _key(selection: VariantSelection) -> _SetKey:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from itertools import count
 from typing import Any, Final, NamedTuple
@@ -17,6 +17,7 @@ from usd_ros_bridge.model.records import Record, TopicRecord
 from usd_ros_bridge.model.stage import Pause, PlainLinkRecord, StageMetrics, StageRecords, ValueTrackRecord
 from usd_ros_bridge.options import ReadOptions
 from usd_ros_bridge.process_settings import gc_paused
+from usd_ros_bridge.usd.population import WITH_INACTIVE, left_out
 from usd_ros_bridge.usd.read.closed_world import AppliedNames, NameCheck, applied_names
 from usd_ros_bridge.usd.read.composition import arc_diagnostics, composition_diagnostics
 from usd_ros_bridge.usd.read.instances import RobotModel, can_be_repeated, has_relocates, relationships
@@ -355,6 +356,7 @@ class _Walk:
         self.originals: dict[str, str] = {}
         self.mjc_angle = ""
         self._bodies: set[str] = set()
+        self._left_out: list[Usd.Prim] = []
         self._instancer = "//"
         self._models: dict[tuple[Any, ...], RobotModel] = {}
         self._last_of: dict[tuple[Any, ...], Callable[[], RobotModel | None]] = {}
@@ -375,10 +377,16 @@ class _Walk:
         """Visit every prim once."""
         reader, stage = self._prims, self._prims.stage
         self._names_are_specs = not has_relocates(stage)
-        prims = iter(Usd.PrimRange(stage.GetPseudoRoot(), PREDICATE))
+        hidden = left_out(stage)
+        prims = iter(Usd.PrimRange(stage.GetPseudoRoot(), WITH_INACTIVE if hidden else PREDICATE))
         next(prims, None)
         for prim in prims:
             path = prim.GetPath().pathString
+            if hidden and not prim.IsActive():
+                if path in hidden:
+                    self.order[path] = len(self.order)
+                    self._left_out.append(prim)
+                continue
             # Where prims repeat, their specs say everything; where they do not, looking for them is in vain.
             source = reader.source(path, prim) if reader.prims_repeat else None
             kind = self._kinds.of(prim) if source is None else self._known_kind(source)
@@ -392,6 +400,16 @@ class _Walk:
         self._find_links("")
         if "plain_links" in self.found:
             self.found["plain_links"].sort(key=lambda link: self.order[link.path])
+
+    def left_out(self) -> Iterator[records.ContextRecord | records.IsaacRobotRecord]:
+        """Yield the records of the roots of robots that are left out. Their faults are for those who serve them."""
+        reader = FieldReader([], self._prims.pause)
+        for prim in self._left_out:
+            source = self._prims.source(prim.GetPath().pathString, prim)
+            for collection, record_type in self._kinds.of(prim).schemas:
+                record = reader.record(record_type, source) if collection in ROOTS else None
+                if isinstance(record, (records.ContextRecord, records.IsaacRobotRecord)):
+                    yield record
 
     def _choose_physics(self, path: str, kind: Kind, contexts: Sequence[str]) -> None:
         """Read no physics of the robots that `contexts` leaves out."""
@@ -695,6 +713,7 @@ def _read(stage: Usd.Stage, asset: str, prims: PrimReader, walk: _Walk) -> Stage
     located = sorted(wanted, key=order.__getitem__)
     xform_reader = XformReader(stage, prims.source, walk.diagnostics)
     xforms = xform_reader.read(located, walk.originals)
+    hidden = tuple(walk.left_out())
     tracked = {*walk.paths(TRACKED), *(path for path, xform in xforms.items() if xform.animated)}
     pose_tracks = xform_reader.tracks(xforms, (path for path in located if path in tracked))
     return StageRecords(
@@ -702,7 +721,11 @@ def _read(stage: Usd.Stage, asset: str, prims: PrimReader, walk: _Walk) -> Stage
         default_prim=default_prim if default_prim in order else None,
         metrics=replace(metrics, mjc_angle=walk.mjc_angle or "degree"),
         xforms=xforms,
-        order={path: order[path] for path in (*located, *walk.paths(("joints", "actuators")))},
+        order={
+            path: order[path]
+            for path in (*located, *walk.paths(("joints", "actuators")), *(each.path for each in hidden))
+        },
+        left_out=hidden,
         pose_tracks=pose_tracks,
         value_tracks=tuple(walk.value_tracks),
         repeats=walk.originals,

@@ -1,0 +1,233 @@
+"""The discovery server of Fast DDS: nodes tell it about themselves, in place of every node telling every other one."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Final
+
+from usd_ros_bridge.errors import OptionError, quoted
+from usd_ros_bridge.fleet.node_locks import fleet_directory
+from usd_ros_bridge.options import is_loopback
+
+AUTO: Final = "auto"
+PORT: Final = 11811
+"""Default of Fast DDS."""
+
+CLIENT_VARIABLE: Final = "ROS_DISCOVERY_SERVER"
+"""Makes clients of a server of all nodes of a process."""
+
+SUPER_CLIENT_VARIABLE: Final = "ROS_SUPER_CLIENT"
+"""TRUE: a client hears of all nodes and topics, as tools need it."""
+
+_PROGRAM = "fast-discovery-server"
+_MAX_PORT = 65535
+_SERVER_COMMAND = "42"
+"""Fast DDS 3.2 and later want this number first, as their `fastdds discovery` gives it."""
+_HELP_S = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscoveryServer:
+    """A discovery server.
+
+    Attributes:
+        address: IPv4 address by which clients reach it.
+        port: Its UDP port.
+    """
+
+    address: str
+    port: int
+
+    @property
+    def location(self) -> str:
+        """Return what ROS_DISCOVERY_SERVER is set to."""
+        return f"{self.address}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Return whether only this machine reaches it."""
+        return is_loopback(self.address)
+
+    def is_of_this_machine(self) -> bool:
+        """Return whether the address is one of this machine's.
+
+        Raises:
+            OptionError: It is, and the port is in use.
+        """
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            try:
+                probe.bind((self.address, self.port))
+            except OSError as error:
+                if error.errno == errno.EADDRNOTAVAIL:
+                    return False
+                if error.errno == errno.EADDRINUSE:
+                    raise OptionError(
+                        f"discovery_server {self.location}: the UDP port {self.port} is in use; choose another one, "
+                        f"or join the server that is there: {CLIENT_VARIABLE}={self.location} and no discovery_server"
+                    ) from error
+                raise OptionError(f"discovery_server {self.location}: {error.strerror}") from error
+        return True
+
+    def profile_xml(self) -> str:
+        """Return the Fast DDS profile of the server, for Fast DDS 2 and 3. On the loopback it hears nothing else."""
+        return _PROFILE.format(
+            address=self.address,
+            port=self.port,
+            only="""
+      <interfaceWhiteList>
+        <address>127.0.0.1</address>
+      </interfaceWhiteList>"""
+            if self.is_loopback
+            else "",
+        )
+
+
+def parse_discovery_server(text: str, *, has_remote: bool = False) -> DiscoveryServer | None:
+    """Return a server from `auto` or `ADDRESS:PORT`; None for "".
+
+    Args:
+        text: What the user gave.
+        has_remote: Other machines must reach it.
+
+    Raises:
+        OptionError: It is something else, or other machines cannot reach it.
+    """
+    if not text:
+        return None
+    if text == AUTO:
+        if has_remote:
+            raise OptionError(
+                "discovery_server auto is on the loopback, which other machines do not reach: give ADDRESS:PORT"
+            )
+        return DiscoveryServer(address="127.0.0.1", port=PORT)
+    host, _, port = text.rpartition(":")
+    if not (host and port.isascii() and port.isdigit() and 0 < int(port) <= _MAX_PORT):
+        raise OptionError(f"discovery_server {quoted(text)} is not possible: give auto or ADDRESS:PORT")
+    try:
+        address = socket.gethostbyname(host)
+    except (OSError, UnicodeError) as error:
+        raise OptionError(
+            f"discovery_server {quoted(text)}: {quoted(host)} is no address of a machine"
+        ) from error
+    if ip_address(address).is_unspecified:
+        raise OptionError(
+            f"discovery_server {quoted(text)}: give the address by which nodes reach the server"
+        )
+    return DiscoveryServer(address=address, port=int(port))
+
+
+def check_middleware(environment: Mapping[str, str]) -> None:
+    """Refuse a discovery server for nodes that would not use it.
+
+    Raises:
+        OptionError: The middleware is not Fast DDS.
+    """
+    middleware = environment.get("RMW_IMPLEMENTATION", "")
+    if middleware and not middleware.startswith("rmw_fastrtps"):
+        raise OptionError(
+            f"discovery_server is for Fast DDS, and RMW_IMPLEMENTATION is {quoted(middleware)}: leave one of them out"
+        )
+
+
+def server_command(server: DiscoveryServer) -> tuple[str, ...]:
+    """Return the command that runs a server. Its profile is written to the user's directory of fleets.
+
+    Raises:
+        OptionError: Fast DDS's program is not installed, or does not run, or there is no place for the profile.
+    """
+    directory = fleet_directory()
+    if directory is None:
+        raise OptionError(
+            "discovery_server: there is no directory for its profile: set XDG_RUNTIME_DIR to one of yours"
+        )
+    profile = directory / f"discovery_server_{server.address}_{server.port}.xml"
+    profile.write_text(server.profile_xml(), encoding="utf-8")
+    program = next(_programs(), None)
+    if program is None:
+        raise OptionError(
+            f"discovery_server: {_PROGRAM} is not installed; it comes with Fast DDS, the default middleware of ROS 2"
+        )
+    try:
+        shown = subprocess.run(  # noqa: S603 - a program of the ROS installation
+            [program, "-h"],
+            env={**os.environ, **library_path(program)},
+            capture_output=True,
+            timeout=_HELP_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise OptionError(f"discovery_server: {program} does not run: {error}") from error
+    if shown.returncode and b"error while loading" in shown.stderr:
+        first = shown.stderr.decode(errors="replace").splitlines()[0]
+        raise OptionError(f"discovery_server: {program} does not run: {first}")
+    number = (_SERVER_COMMAND,) if shown.returncode else ()
+    # Its number gives the server the GUID prefix that ROS_DISCOVERY_SERVER's first entry means.
+    return str(program), *number, "-i", "0", "-x", str(profile)
+
+
+def library_path(program: str | Path) -> dict[str, str]:
+    """Return the variable by which Fast DDS's program finds its libraries where they come from PyPI; else nothing.
+
+    Python itself was started with it, and has it no more: other programs must not inherit it.
+    """
+    prefix = Path(program).resolve().parent.parent
+    wheels = [str(path) for path in sorted(prefix.glob("lib/python3*/site-packages/ros_fast*.libs"))]
+    if not wheels:
+        return {}
+    before = [path for path in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if path]
+    return {"LD_LIBRARY_PATH": os.pathsep.join([str(prefix / "lib"), *wheels, *before])}
+
+
+def _programs() -> Iterator[str]:
+    """Yield where the program is: in the prefixes of ROS 2, in this Python's, and in PATH."""
+    prefixes = [each for each in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if each]
+    for prefix in dict.fromkeys([*prefixes, sys.prefix]):
+        path = Path(prefix, "bin", _PROGRAM)
+        if os.access(path, os.X_OK):
+            yield str(path)
+    found = shutil.which(_PROGRAM)
+    if found:
+        yield found
+
+
+_PROFILE = """<?xml version="1.0" encoding="UTF-8" ?>
+<profiles xmlns="http://www.eprosima.com/XMLSchemas/fastRTPS_Profiles">
+  <transport_descriptors>
+    <transport_descriptor>
+      <transport_id>discovery_udp</transport_id>
+      <type>UDPv4</type>{only}
+    </transport_descriptor>
+  </transport_descriptors>
+  <participant profile_name="discovery_server" is_default_profile="true">
+    <rtps>
+      <userTransports>
+        <transport_id>discovery_udp</transport_id>
+      </userTransports>
+      <useBuiltinTransports>false</useBuiltinTransports>
+      <prefix>44.53.00.5f.45.50.52.4f.53.49.4d.41</prefix>
+      <builtin>
+        <discovery_config>
+          <discoveryProtocol>SERVER</discoveryProtocol>
+        </discovery_config>
+        <metatrafficUnicastLocatorList>
+          <locator>
+            <udpv4>
+              <port>{port}</port>
+              <address>{address}</address>
+            </udpv4>
+          </locator>
+        </metatrafficUnicastLocatorList>
+      </builtin>
+    </rtps>
+  </participant>
+</profiles>
+"""

@@ -1,0 +1,117 @@
+"""Shards of a fleet: the node names and parameters of each bridge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any, Final
+
+from usd_ros_bridge.errors import OptionError
+from usd_ros_bridge.fleet.machines import Machine
+from usd_ros_bridge.fleet.parameter_text import parameter_arguments
+
+DERIVED: Final = ("record", "foxglove", "mesh_uris")
+"""Parameters that no two bridges can share: files and ports."""
+
+OWN: Final = ("shard", "lockstep")
+"""Parameters that the fleet sets, and nobody else."""
+
+_MAX_PORT = 65535
+_OWN_TIME = ("mujoco", "newton")
+"""Backends that own time: their shards share the leader's."""
+_WITH_OBSTACLES = ("mujoco",)
+"""Backends in which robots of other shards are obstacles."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """One bridge of a fleet.
+
+    Attributes:
+        number: From 1. The first one has what a domain has once: /clock, the simulation services, and the interfaces
+            outside of all robots.
+        count: Shards of the fleet.
+        machine: Where it runs.
+        node_name: Name of its node.
+        namespace: Namespace of its node, "" for the root.
+        parameters: Parameters of its node, by name.
+        ros_args: Further ROS arguments, without `--ros-args`.
+    """
+
+    number: int
+    count: int
+    machine: Machine
+    node_name: str
+    namespace: str
+    parameters: Mapping[str, Any]
+    ros_args: tuple[str, ...] = ()
+
+    @property
+    def full_name(self) -> str:
+        """Return the node's name with its namespace."""
+        return f"{'/' + self.namespace if self.namespace else ''}/{self.node_name}"
+
+    def arguments(self) -> list[str]:
+        """Return the arguments of the package's command line that run it."""
+        parameters = dict(self.parameters)
+        asset = parameters.pop("asset")
+        namespace = ["-r", f"__ns:=/{self.namespace}"] if self.namespace else []
+        return [
+            *("run", "--no-live", asset, "--ros-args"),
+            # First: the fleet's have precedence over a parameter file.
+            *self.ros_args,
+            *("-r", f"__node:={self.node_name}", *namespace),
+            *parameter_arguments(parameters),
+        ]
+
+
+def shard_parameters(given: Mapping[str, Any], number: int, count: int, *, lockstep: bool) -> dict[str, Any]:
+    """Return the parameters of a shard.
+
+    Args:
+        given: Those that the user gave for all of them.
+        number: The shard's, from 1.
+        count: Number of shards.
+        lockstep: Shards that simulate share their steps.
+
+    Raises:
+        OptionError: A file or port cannot be derived.
+    """
+    parameters = {**given, "shard": f"{number}/{count}"}
+    for name in DERIVED:
+        if name in given:
+            parameters[name] = _derived(name, given[name], number)
+    if number > 1:
+        # Once in a domain.
+        parameters |= {"publish_clock": False, "simulation_services": False}
+        parameters.pop("spawn_roots", None)
+    backend = given.get("backend")
+    if count > 1 and lockstep and backend in _OWN_TIME:
+        parameters["lockstep"] = "leader" if number == 1 else "follower"
+    if count > 1 and backend in _WITH_OBSTACLES:
+        # Robots of other shards are there, and are not moved by what hits them.
+        parameters.setdefault("other_robots", "obstacles")
+    return parameters
+
+
+def _derived(name: str, value: Any, number: int) -> Any:
+    """Return the value of a shard: files get its number, ports are counted on."""
+    if name == "record":
+        path = PurePath(value)
+        return str(path.with_name(f"{path.stem}_{number}{path.suffix}")) if path.name else value
+    if name == "foxglove":
+        return _port(name, value, number) if value > 0 else value
+    start, colon, port = str(value).rpartition(":")
+    if colon and port.isascii() and port.isdigit() and int(port):
+        return f"{start}:{_port(name, int(port), number)}"
+    return value
+
+
+def _port(name: str, first: int, number: int) -> int:
+    port = first + number - 1
+    if port > _MAX_PORT:
+        raise OptionError(
+            f"{name}: shard {number} would have port {port}; the highest is {_MAX_PORT}: begin lower"
+        )
+    return port
