@@ -14,6 +14,7 @@ from usd_ros_bridge.model.periods import SECOND_NS
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import State, StepCommands
 from usd_ros_bridge.ros.endpoints.handlers import Binding
+from usd_ros_bridge.ros.recording.offline_bridge import SubscriptionWriter, find_writers
 from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.runtime.snapshot import Snapshot
 from usd_ros_bridge.runtime.step_callbacks import AfterStep, BeforeStep
@@ -40,10 +41,6 @@ class RunBridge(Protocol):
 
     def step(self, time_ns: int | None = None) -> bool:
         """Tick once. Return whether the backend gave a state."""
-        ...
-
-    def send(self, target: str, message: Any) -> None:
-        """Deliver a message to a subscription."""
         ...
 
     def before_step(self, callback: BeforeStep) -> Binding:
@@ -109,6 +106,7 @@ class RunContext:
         self._joints = JointRows(self.plan)
         self._commands = JointCommandWriter(bridge.runtime)
         self._targets: dict[str, FloatArray] = {}
+        self._writers: dict[str, tuple[SubscriptionWriter, ...]] = {}
 
     # --- The run -----------------------------------------------------------------------------------------------
 
@@ -200,7 +198,12 @@ class RunContext:
         Raises:
             BridgeError: There is no such subscription, or the message does not fit.
         """
-        self._bridge.send(self._topic(topic), message)
+        writers = self._writers.get(topic)
+        if writers is None:
+            writers = find_writers(self._bridge.runtime, self.plan, self._topic(topic))
+            self._writers[topic] = writers
+        for each in writers:
+            each.write(message)
 
     def set_joint_position(self, targets: Mapping[str, float]) -> None:
         """Set target positions by joint, rad or m. A target holds until the next one.

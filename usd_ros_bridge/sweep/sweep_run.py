@@ -277,13 +277,17 @@ class _SingleRun:
             key: str(value).lower() if isinstance(value, bool) else str(value)
             for key, value in self._sweep.backend_options.items()
         }
-        return replace(
+        made = replace(
             options,
             backend_options=backend_options,
             seed=self._spec.seed,
             record=self._record,
             duration=0.0,
         )
+        if self._record is None and self._domain_id is None:
+            # Nobody reads them, and a URDF takes as long as reading the stage.
+            made = replace(made, publish_description=False, publish_plan=False)
+        return made
 
     def _find_step(self, bridge: RunBridge) -> int:
         """Return the time between steps, nanoseconds."""
