@@ -1,4 +1,4 @@
-"""Callbacks of an OfflineBridge around the steps of its backend, and a tap that wants no messages."""
+"""Callbacks of an OfflineBridge around the steps of its backend, and a tap that keeps messages that are read."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from usd_ros_bridge.api import load_plan
+from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.model.state import StepCommands
 from usd_ros_bridge.options import BridgeOptions
-from usd_ros_bridge.ros.message_tap import NoMessages
+from usd_ros_bridge.ros.recording.latest_messages import LatestMessages
 from usd_ros_bridge.ros.recording.offline_bridge import OfflineBridge
 from usd_ros_bridge.runtime.step_callbacks import StepState
 
@@ -30,7 +31,7 @@ def test_callbacks_are_called_around_each_step_until_they_are_removed() -> None:
         called.append(("after", time_ns))
         assert state.time_ns == time_ns
 
-    bridge = OfflineBridge(load_plan(WORLD), "kinematic", options=BridgeOptions(), tap=NoMessages())
+    bridge = OfflineBridge(load_plan(WORLD), "kinematic", options=BridgeOptions(), tap=LatestMessages())
     bindings = bridge.before_step(before), bridge.after_step(after)
     with bridge:
         bridge.step(10_000_000)
@@ -43,9 +44,21 @@ def test_callbacks_are_called_around_each_step_until_they_are_removed() -> None:
     assert len(speeds) == 2
 
 
-def test_a_publisher_makes_no_message_for_a_tap_that_wants_none() -> None:
-    bridge = OfflineBridge(load_plan(WORLD), "kinematic", options=BridgeOptions(), tap=NoMessages())
+def test_a_publisher_makes_no_message_that_nobody_reads() -> None:
+    messages = LatestMessages()
+    bridge = OfflineBridge(load_plan(WORLD), "kinematic", options=BridgeOptions(), tap=messages)
     with bridge:
         for row in range(1, 50):
             bridge.step(row * 10_000_000)
         assert all(each.published == 0 for each in bridge.runtime.status().publications)
+        assert messages.read("odom") is None
+        for row in range(50, 60):
+            bridge.step(row * 10_000_000)
+        stamp = messages.read("/rover/odom").header.stamp
+        assert stamp.nanosec > 500_000_000
+        assert {each.name for each in bridge.runtime.status().publications if each.published} == {
+            "/World/rover/Interfaces/odom"
+        }
+        assert messages.read("tf_static").transforms
+    with pytest.raises(BridgeError, match="nothing publishes on the topic 'odometry'; there are: .*odom"):
+        messages.read("odometry")

@@ -24,10 +24,10 @@ from usd_ros_bridge.child_process import start_child
 from usd_ros_bridge.errors import BridgeError, OptionError, quoted
 from usd_ros_bridge.requirements import missing_requirement
 
-MARK: Final = "USD_ROS_BRIDGE_SWEEP"
+MARK: Final = "_SWEEP_OF_USD_ROS_BRIDGE"
 """Environment variable by which the processes of one local Ray are recognised."""
 _THREADS: Final = ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMEXPR")
-WORKER: Final = "USD_ROS_BRIDGE_SWEEP_WORKER"
+WORKER: Final = "_SWEEP_WORKER_OF_USD_ROS_BRIDGE"
 """Environment variable by which a worker recognises what it started: its own process."""
 ONE_THREAD: Final = {"PXR_WORK_THREAD_LIMIT": "1", **{f"{name}_NUM_THREADS": "1" for name in _THREADS}}
 """Settings of a worker: there are as many workers as cores, so that more threads would only take turns."""

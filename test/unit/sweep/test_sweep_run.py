@@ -556,3 +556,29 @@ def test_a_recorded_run_has_the_metrics_of_one_that_is_not(tmp_path: Path) -> No
     assert recorded.metrics == plain.metrics
     assert there.outcome == "failed"
     assert "run.mcap" in there.reason
+
+
+def test_a_driver_reads_what_the_asset_publishes(made: Any) -> None:
+    seen: list[Any] = []
+
+    def read(run: RunContext) -> Any:
+        run.send("cmd_vel", {"linear": {"x": 0.5}})
+        assert run.message("odom") is None
+        assert run.message("scan") is None
+        yield 0.3
+        seen.extend((run.message("/rover/odom"), run.message("scan"), run.body_pose(ROVER)))
+        with pytest.raises(BridgeError, match="nothing publishes on the topic 'scam'"):
+            run.message("scam")
+
+    sweep = Sweep(
+        name="s", asset=str(WORLD), duration=0.4, backend="mujoco", driver=FunctionDriver(function=read)
+    )
+    outcome = made(sweep)
+    assert outcome.outcome == "completed", outcome.reason
+    odometry, scan, pose = seen
+    assert 0.02 < odometry.pose.pose.position.x < 0.2
+    assert odometry.header.stamp.nanosec * 1e-9 == pytest.approx(0.3, abs=0.03)
+    # The rover starts 2.4 m west of the middle, and the wall in the west is 4 m from it.
+    assert min(scan.ranges) > 0.1
+    assert max(each for each in scan.ranges if math.isfinite(each)) < 9.0
+    assert pose[0] > -2.4
