@@ -17,8 +17,8 @@ Values = Mapping[str, float]
 
 ENDPOINTS_PER_ROBOT = 4
 """/tf, /tf_static, joint states, robot_description."""
-ENDPOINTS_PER_PROCESS = 8
-"""Of the bridge and its node: /rosout, /parameter_events, diagnostics and the like."""
+ENDPOINTS_PER_PROCESS = 22
+"""Of the bridge and its node: /rosout, /parameter_events, diagnostics, and both ends of each service."""
 
 
 @dataclass(frozen=True, slots=True)

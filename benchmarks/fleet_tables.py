@@ -41,7 +41,7 @@ _UNITS: tuple[Mapping[str, float], ...] = (
     {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9},
 )
 """Units of one kind, from large to small."""
-SUBSCRIBERS = (shards.Fleet(500, 1), shards.Fleet(500, 1, udp=250))
+SUBSCRIBERS = (shards.Fleet(200, 1), shards.Fleet(200, 1, udp=50))
 """Fleets that differ by nothing but their subscribers."""
 SHARD_ROWS = (
     ("start of all processes until all are open", "ready", "s"),

@@ -136,7 +136,7 @@ def test_ten_thousand_robots_by_hand(model: CostModel) -> None:
     machines = Machines(robots=10_000, machines=20, cores=8, memory_mb=16_000.0, network_mb_s=125.0)
     found = cost_model.estimate(model, machines, shards_each=4, rate=40.0)
     assert (found.shard.robots, found.shard.others, found.shard.heard) == (125, 9875, 125)
-    assert (found.graph.participants, found.graph.endpoints) == (80, 508)
+    assert (found.graph.participants, found.graph.endpoints) == (80, 522)
     assert found.tick_ms == pytest.approx(0.5 + 0.008 * 125 + 0.06 * 125)
     # Of the CPU time at 20 Hz twice as much.
     assert found.shard_cores == pytest.approx((1.0 + 0.17 * 125) / 100 * 2)
@@ -144,7 +144,7 @@ def test_ten_thousand_robots_by_hand(model: CostModel) -> None:
     assert found.memory_mb == pytest.approx(4 * (150 + 0.25 * 125 + 0.02 * 9875))
     assert found.network_mb_s == pytest.approx(3400 * 500 * 40 * 1e-6)
     assert found.discovery_mb["simple"] == pytest.approx(
-        (80**2 * 0.005 + 80**2 * 508 * 1e-3 + (80 * 508) ** 2 * 8e-6) / 20
+        (80**2 * 0.005 + 80**2 * 522 * 1e-3 + (80 * 522) ** 2 * 8e-6) / 20
     )
     assert found.loads(machines)["network of a machine"] == pytest.approx(found.network_mb_s / 125)
 
