@@ -120,6 +120,11 @@ setup(
         "all": ALL,
         **{distro: [*ALL, *ros_requirements(distro)] for distro in ("kilted", "jazzy")},
         "newton": ["newton[sim]>=1.8", "newton-usd-schemas>=0.6", "usd-core>=26.5,<26.9"],
+        # Sweeps. Not in "all": Ray and pyarrow take 400 MB.
+        "ray": [
+            *("usd-core>=26.5", "mujoco>=3.3", "coacd>=1.0.5", "rich", "click"),
+            *("ray>=2.40", "pyarrow>=15", "matplotlib>=3.7", "jsonschema>=4.18", "PyYAML", "scipy"),
+        ],
         # Without the converters, which bring a pxr that overwrites usd-core's: import installs them elsewhere.
         "import": ["usd-core>=26.5", "rich", "click"],
         # Headers and library are of one release: C++ classes of another one are laid out otherwise.

@@ -127,6 +127,28 @@ if TYPE_CHECKING:
     from usd_ros_bridge.runtime.step_callbacks import StepState as StepState
     from usd_ros_bridge.runtime.tick_access import JointCommandWriter as JointCommandWriter
     from usd_ros_bridge.runtime.tick_access import TickState as TickState
+    from usd_ros_bridge.sweep.distributions import Discrete as Discrete
+    from usd_ros_bridge.sweep.distributions import LogUniform as LogUniform
+    from usd_ros_bridge.sweep.distributions import Normal as Normal
+    from usd_ros_bridge.sweep.distributions import Uniform as Uniform
+    from usd_ros_bridge.sweep.run_context import RunContext as RunContext
+    from usd_ros_bridge.sweep.run_specs import RunSpec as RunSpec
+    from usd_ros_bridge.sweep.run_specs import plan_runs as plan_runs
+    from usd_ros_bridge.sweep.sweep_description import FunctionDriver as FunctionDriver
+    from usd_ros_bridge.sweep.sweep_description import LaunchDriver as LaunchDriver
+    from usd_ros_bridge.sweep.sweep_description import Placement as Placement
+    from usd_ros_bridge.sweep.sweep_description import Randomization as Randomization
+    from usd_ros_bridge.sweep.sweep_description import RunMetric as RunMetric
+    from usd_ros_bridge.sweep.sweep_description import Sampling as Sampling
+    from usd_ros_bridge.sweep.sweep_description import Signal as Signal
+    from usd_ros_bridge.sweep.sweep_description import StopCondition as StopCondition
+    from usd_ros_bridge.sweep.sweep_description import Sweep as Sweep
+    from usd_ros_bridge.sweep.sweep_description import TopicCommand as TopicCommand
+    from usd_ros_bridge.sweep.sweep_file import load_sweep as load_sweep
+    from usd_ros_bridge.sweep.sweep_file import parse_sweep as parse_sweep
+    from usd_ros_bridge.sweep.sweep_file import sweep_schema as sweep_schema
+    from usd_ros_bridge.sweep.sweep_run import RunOutcome as RunOutcome
+    from usd_ros_bridge.sweep.sweep_run import RunWorker as RunWorker
 
 __version__ = "0.1.0"
 
@@ -181,6 +203,13 @@ _NAMES = {
     "runtime.sim_time": "TimeControl",
     "runtime.step_callbacks": "StepState",
     "runtime.tick_access": "JointCommandWriter TickState",
+    "sweep.distributions": "Discrete LogUniform Normal Uniform",
+    "sweep.run_context": "RunContext",
+    "sweep.run_specs": "RunSpec plan_runs",
+    "sweep.sweep_description": "FunctionDriver LaunchDriver Placement Randomization RunMetric "
+    "Sampling Signal StopCondition Sweep TopicCommand",
+    "sweep.sweep_file": "load_sweep parse_sweep sweep_schema",
+    "sweep.sweep_run": "RunOutcome RunWorker",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

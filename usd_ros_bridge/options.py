@@ -28,6 +28,8 @@ SystemDefaultQos = Literal["resolved", "rmw"]
 Interfaces = Literal["all", "none"]
 BeyondLimits = Literal["reject", "clamp"]
 MasslessBodies = Literal["auto", "unit_mass", "weightless"]
+OtherRobots = Literal["leave_out", "obstacles"]
+LockstepRole = Literal["off", "leader", "follower"]
 FramesFromXforms = bool | Literal["auto"]
 RemoteControl = Literal["all", "read_only", "none"]
 MeshUriKind = Literal["auto", "package", "file", "service", "http"]
@@ -442,6 +444,14 @@ class PlanOptions:
         live=True,
         parse=_shard_text,
     )
+    other_robots: OtherRobots = _parameter(
+        "leave_out",
+        "Robots that this bridge does not serve: leave_out, or obstacles that its own robots meet, with physics.",
+        choices=get_args(OtherRobots),
+        flag="--other-robots",
+        launch=True,
+        live=True,
+    )
     implicit_context: bool = _parameter(
         True,
         "Treat the default prim as a context if the asset has none.",
@@ -571,6 +581,19 @@ class BridgeOptions:
         live=True,
     )
     start_paused: bool = _parameter(False, "Start with simulated time paused.", flag="--paused", launch=True)
+    lockstep: LockstepRole = _parameter(
+        "off",
+        "Clock of a fleet: leader (all shards follow this one), follower (of the leader) or off (time of its own).",
+        choices=get_args(LockstepRole),
+        flag="--lockstep",
+        launch=True,
+    )
+    lockstep_timeout: float = _parameter(
+        5.0,
+        "How long lockstep waits for a shard that hangs, s of wall time.",
+        range=ranges.TIMEOUT,
+        launch=True,
+    )
     publish_clock: bool = _parameter(True, "Publish simulated time on /clock.", launch=True)
     clock_rate: float = _parameter(
         100.0, "Highest rate of /clock, Hz of simulated time.", range=ranges.RATE, launch=True

@@ -112,6 +112,24 @@ SCIPY = Requirement(
     remedy='pip install "usd_ros_bridge[ray]"',
     purpose="sampling of sweeps",
 )
+RAY = Requirement(
+    label="Ray",
+    modules=("ray",),
+    remedy='pip install "usd_ros_bridge[ray]"',
+    purpose="sweeps",
+)
+PYARROW = Requirement(
+    label="pyarrow",
+    modules=("pyarrow",),
+    remedy='pip install "usd_ros_bridge[ray]"',
+    purpose="results of sweeps",
+)
+MATPLOTLIB = Requirement(
+    label="matplotlib",
+    modules=("matplotlib",),
+    remedy='pip install "usd_ros_bridge[ray]"',
+    purpose="reports of sweeps",
+)
 REQUIREMENTS = (
     NUMPY,
     CLICK,
@@ -128,6 +146,9 @@ REQUIREMENTS = (
     JSONSCHEMA,
     YAML,
     SCIPY,
+    RAY,
+    PYARROW,
+    MATPLOTLIB,
 )
 
 

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders.stages import write_fleet
 from foreign_plugins import install_plugin
 from planner_jobs import ARM, ASSETS, EXAMPLES, PLANNED, ROVER, Catalog, OddCatalog, differences, job
 from usd_ros_bridge import plan_cache
@@ -29,6 +30,7 @@ from usd_ros_bridge.plan_cache import CachedPlan, PlanCache, PlanSources, plan_k
 from usd_ros_bridge.planner_process import PlannerProcess
 from usd_ros_bridge.usd import open_stage, quiet
 from usd_ros_bridge.usd.edit.reload import source_files
+from usd_ros_bridge.usd.population import left_out
 from usd_ros_bridge.usd.session import DeferredStage, StageSession
 
 SETTLE_S = 0.05
@@ -790,3 +792,39 @@ def test_the_header_says_what_an_entry_depends_on(plans):
     header = json.loads(entry.read_bytes().split(b"\n", 1)[0])
     assert str(ROVER) in header["files"]
     assert header["format"] == 1
+
+
+def test_another_shard_is_another_plan(tmp_path):
+    asset = write_fleet(tmp_path, robots=4, links=2)
+    rest(asset, tmp_path / "robot.usda")
+    for options in ({"shard": "1/2"}, {"shard": "2/2"}, {"contexts": ("robot_3",)}):
+        assert not is_cached(asset, plan_options=PlanOptions(**options))
+        again, _, cached = planned(asset, plan_options=PlanOptions(**options))
+        assert cached
+        expected = load_plan(str(asset), plan_options=PlanOptions(**options))
+        assert not list(differences(bare(expected), bare(again)))
+        assert left_out(StageSession(again.stage).stage) == left_out(expected.stage)
+
+
+def test_files_of_robots_that_are_left_out_are_sources_of_a_plan(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.usda").write_text(
+            '#usda 1.0\n( defaultPrim = "robot" )\ndef Xform "robot" ( prepend apiSchemas = ["RosContextAPI"] )\n'
+            f'{{\n    string ros:context:namespace = "{name}"\n}}\n'
+        )
+    asset = tmp_path / "world.usda"
+    asset.write_text(
+        '#usda 1.0\n( defaultPrim = "World" )\ndef Xform "World"\n{\n'
+        'def Xform "a" ( prepend references = @./a.usda@ ) {\n}\n'
+        'def Xform "b" ( prepend references = @./b.usda@ ) {\n}\n}\n'
+    )
+    rest(asset, tmp_path / "a.usda", tmp_path / "b.usda")
+    options = PlanOptions(contexts=("a",))
+    assert not is_cached(asset, plan_options=options)
+    assert is_cached(asset, plan_options=options)
+    other = tmp_path / "b.usda"
+    other.write_text(other.read_text().replace('"b"', '"renamed"'))
+    rest(other)
+    plan, _, cached = planned(asset, plan_options=options)
+    assert not cached
+    assert plan.context_namespaces == ("a", "renamed")

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from builders.stages import write_fleet
 from planner_jobs import ARM, ASSETS, PLANNED, ROVER, differences, job
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.errors import AssetError, BridgeError, VariantError
@@ -17,6 +18,7 @@ from usd_ros_bridge.options import PlanOptions, ReadOptions, VariantSelection
 from usd_ros_bridge.planner_process import PlannerError, PlannerProcess, start_planner
 from usd_ros_bridge.start_phases import CACHED, OPENING, PLANNING
 from usd_ros_bridge.usd import quiet
+from usd_ros_bridge.usd.population import left_out
 from usd_ros_bridge.usd.session import DeferredStage, StageSession
 
 
@@ -176,3 +178,19 @@ def test_what_services_switch_is_known_without_the_stage(planner):
 def test_importing_the_session_loads_no_openusd():
     code = "import sys, usd_ros_bridge.usd.session; sys.exit('pxr' in sys.modules)"
     assert os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", code]) == 0
+
+
+@pytest.mark.parametrize("options", [{"shard": "2/4"}, {"contexts": ("robot_[13]",)}])
+def test_the_stage_of_a_shard_has_its_robots_alone(planner, tmp_path, options):
+    asset = write_fleet(tmp_path, robots=6, links=2)
+    wanted = PlanOptions(**options)
+    got, expected = planner.plan(job(asset, plan_options=wanted)), load_plan(str(asset), plan_options=wanted)
+    assert not list(
+        differences(dataclasses.replace(expected, stage=None), dataclasses.replace(got, stage=None))
+    )
+    stage = StageSession(got.stage).stage
+    served = {robot.path for robot in got.robots}
+    assert left_out(stage) == set(got.contexts) - served
+    assert {str(prim.GetPath()) for prim in stage.Traverse()} == {
+        str(prim.GetPath()) for prim in expected.stage.Traverse()
+    }

@@ -26,6 +26,7 @@ COMMANDS: Final[Registry[click.Command]] = Registry(
         "run": f"{_CLI}.subcommands:run",
         "fleet": f"{_CLI}.fleet_command:fleet",
         "view": f"{_CLI}.view_command:view",
+        "sweep": f"{_CLI}.sweep_command:sweep",
         "diff": f"{_CLI}.subcommands:diff",
         "import": f"{_CLI}.import_command:import_robot",
         "scaffold": f"{_CLI}.scaffold_command:scaffold",

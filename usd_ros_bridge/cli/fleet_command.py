@@ -8,8 +8,10 @@ from typing import Any
 import click
 
 from usd_ros_bridge.cli.common import BareValueCommand, asset_options, given_options
+from usd_ros_bridge.cli.fleet_backend import answer
 from usd_ros_bridge.cli.subcommands import run
 from usd_ros_bridge.errors import OptionError
+from usd_ros_bridge.fleet.backend_question import ANSWER_FLAG
 from usd_ros_bridge.fleet.fleet import FleetOptions, make_fleet
 from usd_ros_bridge.fleet.machines import RemoteShell
 from usd_ros_bridge.fleet.shards import OWN
@@ -17,7 +19,14 @@ from usd_ros_bridge.fleet.supervisor import MAX_RESTART_DELAY_S, Supervisor
 from usd_ros_bridge.options import BRIDGE, OPTIONS
 
 
+def _answer(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        answer()
+        context.exit()
+
+
 @click.command(cls=BareValueCommand)
+@click.option(ANSWER_FLAG, is_flag=True, is_eager=True, hidden=True, expose_value=False, callback=_answer)
 @click.option("--shards", type=int, required=True, metavar="NUMBER", help="Number of bridges.")
 @click.option(
     "--machines",

@@ -75,6 +75,7 @@ def inspect(as_json: bool, physics: bool, strict: bool, **options: Any) -> None:
     "real_time_factor",
     "beyond_limits",
     "start_paused",
+    "lockstep",
     "watch",
     "tf_output",
     "mesh_uris",

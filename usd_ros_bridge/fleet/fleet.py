@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from usd_ros_bridge.errors import OptionError, alternatives, quoted
+from usd_ros_bridge.fleet.backend_question import AUTO, backend_of
 from usd_ros_bridge.fleet.discovery_server import (
     CLIENT_VARIABLE,
     DiscoveryServer,
@@ -18,11 +19,12 @@ from usd_ros_bridge.fleet.discovery_server import (
     parse_discovery_server,
 )
 from usd_ros_bridge.fleet.machines import Machine, RemoteShell, deal, parse_machines
-from usd_ros_bridge.fleet.parameter_text import as_bool, split_off, split_off_remaps
+from usd_ros_bridge.fleet.parameter_text import split_off, split_off_remaps, typed_value, values_in_files
 from usd_ros_bridge.fleet.shards import DERIVED, OWN, Shard, shard_parameters
-from usd_ros_bridge.options import BRIDGE, OPTIONS
+from usd_ros_bridge.options import BRIDGE
 
 MAX_SHARDS: Final = 1000
+OWN_COMMAND: Final = (sys.executable, "-m", "usd_ros_bridge")
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PASSED_ON = re.compile(
@@ -49,6 +51,7 @@ class FleetOptions:
         ros_args: ROS arguments for all shards (`--ros-args ...`).
         lockstep: Shards that simulate share their steps.
         remote: How programs are started on other machines.
+        command: The package's command line on this machine.
     """
 
     asset: str
@@ -62,6 +65,7 @@ class FleetOptions:
     ros_args: Sequence[str] = ()
     lockstep: bool = True
     remote: RemoteShell = field(default_factory=RemoteShell)
+    command: Sequence[str] = OWN_COMMAND
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +101,7 @@ class Fleet:
             environment: Variables of its own, which another machine gets, too.
         """
         if shard.machine.is_local:
-            return (sys.executable, "-m", "usd_ros_bridge", *shard.arguments())
+            return (*OWN_COMMAND, *shard.arguments())
         passed_on = {name: value for name, value in os.environ.items() if _PASSED_ON.fullmatch(name)}
         # Its terminal is not ours.
         variables = {"RCUTILS_COLORIZED_OUTPUT": "0", **passed_on, **self.environment, **environment}
@@ -143,9 +147,13 @@ def make_fleet(options: FleetOptions) -> Fleet:
 
 
 def _shards(options: FleetOptions, machines: Sequence[Machine]) -> list[Shard]:
-    derived, ros_args = split_off((*DERIVED, *OWN), _without_marks(options.ros_args))
+    names = (*DERIVED, *OWN, "backend")
+    marked = _without_marks(options.ros_args)
+    texts, ros_args = split_off(names, marked)
+    in_arguments = {name: typed_value(name, text) for name, text in texts.items()}
+    given = {**values_in_files(names, marked), **in_arguments, **options.parameters}
     for name in OWN:
-        if name in derived or name in options.parameters:
+        if name in given:
             raise OptionError(f"{name} is set by the fleet, for each shard: leave it out")
     remaps, ros_args = split_off_remaps(ros_args)
     node_name = remaps.get("__node", options.node_name)
@@ -153,9 +161,11 @@ def _shards(options: FleetOptions, machines: Sequence[Machine]) -> list[Shard]:
         raise OptionError(
             f"node name {quoted(node_name)} is not possible: letters, digits and _, no digit first"
         )
-    given = {**options.parameters, **{name: _typed(name, text) for name, text in derived.items()}}
     namespace = remaps.get("__ns", options.namespace).strip("/")
     given["asset"] = _absolute(options.asset)
+    if options.shards > 1 and given.get("backend", AUTO) == AUTO and "use_sim_time:=true" not in ros_args:
+        # One for all: shards with and without simulated time would not fit together.
+        given["backend"] = backend_of(given, command=options.command)
     return [
         Shard(
             number=number,
@@ -172,23 +182,6 @@ def _shards(options: FleetOptions, machines: Sequence[Machine]) -> list[Shard]:
 
 def _without_marks(ros_args: Sequence[str]) -> list[str]:
     return [each for each in ros_args if each not in ("--ros-args", "--")]
-
-
-def _typed(name: str, text: str) -> Any:
-    """Return the value of a parameter from ROS arguments.
-
-    Raises:
-        OptionError: It has another type.
-    """
-    kind = OPTIONS[name].kind
-    if kind == "bool":
-        return as_bool(text, name)
-    if kind != "int":
-        return text
-    try:
-        return int(text)
-    except ValueError as error:
-        raise OptionError(f"{name} {quoted(text)} is not possible: it takes a whole number") from error
 
 
 def _absolute(asset: str) -> str:

@@ -121,13 +121,12 @@ def deal(shards: int, machines: Sequence[Machine]) -> list[Machine]:
     if shards < len(machines):
         raise OptionError(f"{shards} shards are too few for {len(machines)} machines: one each, at least")
     total = sum(each.weight for each in machines)
-    ends, weight = [], 0
-    for number, machine in enumerate(machines):
-        weight += machine.weight
-        # None is left out by rounding, at either end.
-        end = max(round(shards * weight / total), number + 1)
-        ends.append(min(end, shards - (len(machines) - number - 1)))
     dealt: list[Machine] = []
-    for machine, end in zip(machines, ends, strict=True):
+    weight = 0
+    for number, machine in enumerate(machines, 1):
+        weight += machine.weight
+        # Rounding leaves no machine out: not this one, and none of those that come.
+        end = max(round(shards * weight / total), len(dealt) + 1)
+        end = min(end, shards - (len(machines) - number))
         dealt += [machine] * (end - len(dealt))
     return dealt

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
 
 from usd_ros_bridge.errors import OptionError, quoted
+from usd_ros_bridge.options import OPTIONS, Kind
 
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*")
 _BOOLS = {"true": True, "false": False}
@@ -64,6 +67,35 @@ def split_off(names: Sequence[str], ros_args: Sequence[str]) -> tuple[dict[str, 
     return found, rest
 
 
+def values_in_files(names: Sequence[str], ros_args: Sequence[str]) -> dict[str, Any]:
+    """Return parameters with some names from the parameter files among ROS arguments, of whatever node.
+
+    A file that cannot be read has none: ROS 2 refuses it, and says why.
+    """
+    import yaml  # rclpy needs it, too
+
+    found: dict[str, Any] = {}
+    for flag, path in pairwise(ros_args):
+        if flag != "--params-file":
+            continue
+        try:
+            content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError, yaml.YAMLError):
+            continue
+        for parameters in _parameters_in(content):
+            found |= {name: parameters[name] for name in names if name in parameters}
+    return found
+
+
+def _parameters_in(content: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield what stands below each `ros__parameters`."""
+    for key, value in content.items() if isinstance(content, dict) else ():
+        if key == "ros__parameters" and isinstance(value, dict):
+            yield value
+        else:
+            yield from _parameters_in(value)
+
+
 def split_off_remaps(ros_args: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     """Split off `-r __node:=NAME` and `-r __ns:=NAMESPACE`. Return them by name, and the other arguments."""
     found: dict[str, str] = {}
@@ -83,13 +115,47 @@ def split_off_remaps(ros_args: Sequence[str]) -> tuple[dict[str, str], list[str]
     return found, rest
 
 
-def as_bool(text: str, name: str) -> bool:
-    """Return the value of a bool parameter.
+def typed_value(name: str, text: str) -> Any:
+    """Return the value of an option of the table from the text of a launch argument or of a ROS argument.
 
     Raises:
-        OptionError: It is none.
+        OptionError: It has another type, or is not possible.
     """
-    value = _BOOLS.get(text.lower())
-    if value is None:
-        raise OptionError(f"{name} {quoted(text)} is not possible: true or false")
+    option = OPTIONS[name]
+    try:
+        value = _TYPES[option.kind](text.strip())
+    except (ValueError, KeyError) as error:
+        kind = _WORDS[option.kind]
+        raise OptionError(f"{name} {quoted(text)} is not possible: it takes {kind}") from error
+    if fault := option.fault(value):
+        raise OptionError(f"{name} {fault}")
+    option.value(value)
     return value
+
+
+def _texts(text: str) -> list[str]:
+    """Return texts that are separated by commas, or the elements of a YAML list."""
+    if text.startswith("[") and text.endswith("]") and text[1:2] in ("'", '"'):
+        import yaml
+
+        try:
+            return [str(each) for each in yaml.safe_load(text)]
+        except yaml.YAMLError as error:
+            raise ValueError(text) from error
+    return [each.strip() for each in text.split(",")]
+
+
+_TYPES: Final[Mapping[Kind, Callable[[str], Any]]] = {
+    "string": str,
+    "strings": _texts,
+    "bool": lambda text: _BOOLS[text.lower()],
+    "int": int,
+    "double": float,
+}
+_WORDS: Final[Mapping[Kind, str]] = {
+    "string": "text",
+    "strings": "texts, separated by commas",
+    "bool": "true or false",
+    "int": "a whole number",
+    "double": "a number",
+}

@@ -10,7 +10,6 @@ from typing import Any, Final
 from usd_ros_bridge.errors import OptionError
 from usd_ros_bridge.fleet.machines import Machine
 from usd_ros_bridge.fleet.parameter_text import parameter_arguments
-from usd_ros_bridge.options import OPTIONS
 
 DERIVED: Final = ("record", "foxglove", "mesh_uris")
 """Parameters that no two bridges can share: files and ports."""
@@ -19,8 +18,10 @@ OWN: Final = ("shard", "lockstep")
 """Parameters that the fleet sets, and nobody else."""
 
 _MAX_PORT = 65535
-_OWN_TIME = ("auto", "mujoco", "newton")
-"""Backends that own time, or may."""
+_OWN_TIME = ("mujoco", "newton")
+"""Backends that own time: their shards share the leader's."""
+_WITH_OBSTACLES = ("mujoco",)
+"""Backends in which robots of other shards are obstacles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +59,10 @@ class Shard:
         namespace = ["-r", f"__ns:=/{self.namespace}"] if self.namespace else []
         return [
             *("run", "--no-live", asset, "--ros-args"),
+            # First: the fleet's have precedence over a parameter file.
+            *self.ros_args,
             *("-r", f"__node:={self.node_name}", *namespace),
             *parameter_arguments(parameters),
-            *self.ros_args,
         ]
 
 
@@ -84,11 +86,13 @@ def shard_parameters(given: Mapping[str, Any], number: int, count: int, *, locks
         # Once in a domain.
         parameters |= {"publish_clock": False, "simulation_services": False}
         parameters.pop("spawn_roots", None)
-    if count > 1 and given.get("backend", OPTIONS["backend"].default) in _OWN_TIME:
-        parameters["lockstep"] = "off" if not lockstep else "leader" if number == 1 else "follower"
+    backend = given.get("backend")
+    if count > 1 and lockstep and backend in _OWN_TIME:
+        parameters["lockstep"] = "leader" if number == 1 else "follower"
+    if count > 1 and backend in _WITH_OBSTACLES:
         # Robots of other shards are there, and are not moved by what hits them.
         parameters.setdefault("other_robots", "obstacles")
-    return {name: value for name, value in parameters.items() if name in OPTIONS}
+    return parameters
 
 
 def _derived(name: str, value: Any, number: int) -> Any:

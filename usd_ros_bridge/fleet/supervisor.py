@@ -248,9 +248,17 @@ class Supervisor:
             )
         else:
             text = f"{len(ready)} of {here} shards ready"
-        if text != self._shown:
-            self._shown = text
-            self._say(text)
+        if text == self._shown:
+            return
+        self._shown = text
+        self._say(text)
+        idle = ready.count(0)
+        if len(ready) == here and robots and idle:
+            enough = here - idle
+            self._say(
+                f"warning: {idle} shard{_s(idle)} {'has' if idle == 1 else 'have'} no robot: "
+                f"{enough} shard{_s(enough)} {'is' if enough == 1 else 'are'} enough"
+            )
 
     def _say(self, text: str) -> None:
         self._write(f"fleet: {escaped(text)}", False)

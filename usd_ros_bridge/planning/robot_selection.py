@@ -51,7 +51,8 @@ def selects_robots(options: PlanOptions) -> bool:
 
 def can_leave_out_robots(options: PlanOptions) -> bool:
     """Return whether the robots that a bridge does not serve need not be composed."""
-    return selects_robots(options)
+    # Obstacles are robots that are not served.
+    return selects_robots(options) and options.other_robots == "leave_out"
 
 
 def robot_chooser(options: PlanOptions) -> Callable[[Sequence[RobotRoot]], frozenset[str]] | None:

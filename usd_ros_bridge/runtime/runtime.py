@@ -609,17 +609,17 @@ class Runtime:
         self._can_skip = stepped and not (busy or self.backend.capabilities.every_step)
         return stepped
 
-    def reset(self, *, keep_time: bool = False) -> None:
+    def reset(self, *, start_ns: int = 0) -> None:
         """Reset to the state at rest; everything is due again and time may start anywhere.
 
         Args:
-            keep_time: The state at rest is that of now, where the backend owns time; else that of time zero.
+            start_ns: Bridge time of the state at rest, nanoseconds, where the backend owns time.
         """
         with self.lock:
             if self.stopped:
                 return
             self._settle()
-            self._start_ns = self.now_ns if keep_time else 0
+            self._start_ns = start_ns
             self._last_time = None
             self._was_skipped = self._can_skip = False
             self.controllers.reset()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -13,14 +13,46 @@ from usd_ros_bridge.errors import BridgeError, alternatives, quoted
 from usd_ros_bridge.model.periods import SECOND_NS
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import State, StepCommands
-from usd_ros_bridge.ros.recording.offline_bridge import OfflineBridge
+from usd_ros_bridge.ros.endpoints.handlers import Binding
+from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.runtime.snapshot import Snapshot
+from usd_ros_bridge.runtime.step_callbacks import AfterStep, BeforeStep
 from usd_ros_bridge.runtime.tick_access import JointCommandWriter, JointRows
 from usd_ros_bridge.spatial.transforms import FloatArray
 from usd_ros_bridge.sweep.distributions import Scalar
 from usd_ros_bridge.sweep.function_loader import load_function
 from usd_ros_bridge.sweep.randomization import DRIVER_STREAM, run_generator
 from usd_ros_bridge.sweep.run_specs import RunSpec
+
+
+class RunBridge(Protocol):
+    """The bridge of a run, open: an OfflineBridge, or a live one."""
+
+    @property
+    def plan(self) -> BridgePlan:
+        """The plan."""
+        ...
+
+    @property
+    def runtime(self) -> Runtime:
+        """The runtime."""
+        ...
+
+    def step(self, time_ns: int | None = None) -> bool:
+        """Tick once. Return whether the backend gave a state."""
+        ...
+
+    def send(self, target: str, message: Any) -> None:
+        """Deliver a message to a subscription."""
+        ...
+
+    def before_step(self, callback: BeforeStep) -> Binding:
+        """Call a function before each step."""
+        ...
+
+    def after_step(self, callback: AfterStep) -> Binding:
+        """Call a function after each step."""
+        ...
 
 
 class MeasuredBody(NamedTuple):
@@ -53,7 +85,7 @@ class RunContext:
     """
 
     def __init__(
-        self, bridge: OfflineBridge, spec: RunSpec, *, drawn: Mapping[str, Scalar], directory: str
+        self, bridge: RunBridge, spec: RunSpec, *, drawn: Mapping[str, Scalar], directory: str
     ) -> None:
         """Store the arguments.
 

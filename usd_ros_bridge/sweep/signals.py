@@ -190,7 +190,7 @@ def _absolute_power(signal: Signal, run: RunContext) -> Measure:
         # A few numbers: lists are three times as fast as arrays.
         efforts: list[float] = state.joint_effort[rows].tolist()
         velocities: list[float] = state.joint_velocity[rows].tolist()
-        return sum(map(abs, map(mul, efforts, velocities)))
+        return float(sum(map(abs, map(mul, efforts, velocities))))
 
     return measure
 

@@ -98,14 +98,16 @@ class LaunchDriver:
     """A ROS launch file drives the run: the run is a bridge in a DDS domain of its own.
 
     Attributes:
-        launch: Launch file, or `package/file`.
+        launch: Launch file.
         arguments: Launch arguments.
         real_time_factor: As of the node: 0 for as fast as possible.
+        wait: Seconds that time waits at the start for a node that uses an interface of the asset; then the run fails.
     """
 
     launch: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     real_time_factor: Any = 1.0
+    wait: Any = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -228,15 +228,14 @@ def _randomization(row: int, document: Mapping[str, Any]) -> Randomization:
 def _driver(document: Mapping[str, Any]) -> FunctionDriver | LaunchDriver:
     if ("function" in document) == ("launch" in document):
         raise _PlaceError(("driver",), "give either function or launch")
-    kind, other, why = (
-        (FunctionDriver, "real_time_factor", "is of launch files")
-        if "function" in document
-        else (LaunchDriver, "rate", "is of functions")
-    )
-    if other in document:
-        raise _PlaceError(("driver", other), why)
-    made: FunctionDriver | LaunchDriver = kind(**document)
-    return made
+    if "function" in document:
+        wrong = [key for key in ("real_time_factor", "wait") if key in document]
+        if wrong:
+            raise _PlaceError(("driver", wrong[0]), "is of launch files")
+        return FunctionDriver(**document)
+    if "rate" in document:
+        raise _PlaceError(("driver", "rate"), "is of functions")
+    return LaunchDriver(**document)
 
 
 def _signal(document: Mapping[str, Any]) -> Signal:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from usd_ros_bridge.errors import BridgeError, OptionError
 from usd_ros_bridge.model.periods import SECOND_NS
+from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.ros.message_tap import NoMessages
 from usd_ros_bridge.ros.recording.offline_bridge import OfflineBridge
 from usd_ros_bridge.sweep.distributions import Scalar
 from usd_ros_bridge.sweep.function_driver import NEVER, Commander, CommandSchedule, FunctionRunner
 from usd_ros_bridge.sweep.function_loader import describe_fault
-from usd_ros_bridge.sweep.run_context import RunContext
+from usd_ros_bridge.sweep.launch_driver import LaunchRunner, LiveBridge
+from usd_ros_bridge.sweep.run_context import RunBridge, RunContext
 from usd_ros_bridge.sweep.run_measurement import RunMeasurement, StopReason, number
 from usd_ros_bridge.sweep.run_specs import RunSpec
 from usd_ros_bridge.sweep.sweep_asset import SweepAsset
@@ -75,7 +77,7 @@ class RunWorker:
         self._asset: SweepAsset | None = None
 
     def check(self, spec: RunSpec) -> None:
-        """Open the asset, and find what a run names in it: prims, bodies, joints, topics, functions.
+        """Open the asset, and find what a run names in it: prims, bodies, joints, functions. No driver is started.
 
         Args:
             spec: A run of the sweep.
@@ -83,7 +85,7 @@ class RunWorker:
         Raises:
             BridgeError: The asset cannot be opened, or something that the sweep names is not there. One line.
         """
-        run = _SingleRun(self, resolve(self._sweep, spec.parameters), spec, record=None)
+        run = _SingleRun(self, resolve(self._sweep, spec.parameters), spec)
         with run.opened():
             pass
 
@@ -109,7 +111,10 @@ class RunWorker:
         began = perf_counter()
         try:
             sweep = resolve(self._sweep, spec.parameters)
-            run = _SingleRun(self, sweep, spec, record=record)
+            if sweep.needs_domain and domain_id is None:
+                raise OptionError("driver.launch: such a run needs a DDS domain")
+            live = domain_id if sweep.needs_domain else None
+            run = _SingleRun(self, sweep, spec, record=record, domain_id=live)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - never ends the worker
             return RunOutcome(
                 id=spec.id,
@@ -137,17 +142,44 @@ class RunWorker:
             self._asset = None
 
 
+class _Opened(NamedTuple):
+    """What steps, measures and commands a run."""
+
+    bridge: RunBridge
+    context: RunContext
+    measurement: RunMeasurement
+    commanders: list[Commander]
+
+
 class _SingleRun:
     """A run from its plan to its outcome."""
 
-    def __init__(self, worker: RunWorker, sweep: Sweep, spec: RunSpec, *, record: Path | None) -> None:
-        """Args: worker: Has the asset. sweep: With the run's parameters. spec: The run. record: File, or None."""
-        if isinstance(sweep.driver, LaunchDriver):
-            raise OptionError("driver.launch: ROS launch files are not supported here")
+    def __init__(
+        self,
+        worker: RunWorker,
+        sweep: Sweep,
+        spec: RunSpec,
+        *,
+        record: Path | None = None,
+        domain_id: int | None = None,
+    ) -> None:
+        """Store the arguments.
+
+        Args:
+            worker: Has the asset.
+            sweep: With the run's parameters.
+            spec: The run.
+            record: MCAP file to write, or None.
+            domain_id: DDS domain of a live run; None: the run has no middleware.
+
+        Raises:
+            OptionError: The duration is not possible.
+        """
         self._worker = worker
         self._sweep = sweep
         self._spec = spec
         self._record = record
+        self._domain_id = domain_id
         self._reports: dict[str, str] = {}
         self._drawn: Mapping[str, Scalar] = {}
         self._steps = 0
@@ -168,15 +200,15 @@ class _SingleRun:
         started = 0.0
         ended = 0.0
         try:
-            with self.opened() as (bridge, context, measurement, commanders):
+            with self.opened() as opened:
                 started = perf_counter()
                 try:
-                    outcome, reason = self._loop(bridge, context, measurement, commanders, on_progress)
+                    outcome, reason = self._loop(opened, on_progress)
                 except Exception as error:  # noqa: BLE001 - a failed run has metrics, too
                     reason = _reason(error)
                 ended = perf_counter()
                 if self._steps:
-                    metrics = {**measurement.metrics(), **context.metrics}
+                    metrics = {**opened.measurement.metrics(), **opened.context.metrics}
         except (Exception, SystemExit) as error:  # noqa: BLE001 - never ends the worker
             outcome, reason = "failed", _reason(error)
         now = perf_counter()
@@ -195,8 +227,8 @@ class _SingleRun:
         )
 
     @contextmanager
-    def opened(self) -> Iterator[tuple[OfflineBridge, RunContext, RunMeasurement, list[Commander]]]:
-        """Plan the run, open its bridge, and find what it names.
+    def opened(self) -> Iterator[_Opened]:
+        """Plan the run, open its bridge, and find what it names. A launch file is started.
 
         Raises:
             BridgeError: Something is not possible, or not there.
@@ -204,16 +236,9 @@ class _SingleRun:
         sweep = self._sweep
         asset = self._worker.open_asset()
         plan, self._drawn = asset.plan(sweep, self._spec)
-        bridge = OfflineBridge(
-            plan,
-            sweep.backend,
-            options=self._bridge_options(asset.options.bridge),
-            tap=None if self._record is not None else NoMessages(),
-            report=self._report,
-            inform=lambda _kind, _message: None,
-        )
-        driver: FunctionRunner | None = None
-        with bridge:
+        with ExitStack() as resources:
+            bridge = self._make_bridge(plan, asset.options.bridge)
+            resources.enter_context(bridge)
             context = RunContext(bridge, self._spec, drawn=self._drawn, directory=sweep.directory)
             self._step_ns = self._find_step(bridge)
             measurement = RunMeasurement(context, sweep.stop, sweep.metrics, self._step_ns)
@@ -222,12 +247,30 @@ class _SingleRun:
                 commanders.append(CommandSchedule(sweep.commands, context))
             if isinstance(sweep.driver, FunctionDriver):
                 driver = FunctionRunner(sweep.driver, context)
+                resources.callback(driver.close)
                 commanders.append(driver)
-            try:
-                yield bridge, context, measurement, commanders
-            finally:
-                if driver is not None:
-                    driver.close()
+            elif isinstance(sweep.driver, LaunchDriver):
+                launch = LaunchRunner(sweep.driver, context, directory=sweep.directory)
+                resources.callback(launch.close)
+                if self._domain_id is not None and isinstance(bridge, LiveBridge):
+                    launch.start(self._domain_id, bridge)
+                commanders.append(launch)
+            yield _Opened(bridge, context, measurement, commanders)
+
+    def _make_bridge(self, plan: BridgePlan, options: BridgeOptions) -> OfflineBridge | LiveBridge:
+        made = self._bridge_options(options)
+        backend = self._sweep.backend
+        if self._domain_id is not None:
+            made = replace(made, domain_id=self._domain_id, real_time_factor=0.0)
+            return LiveBridge(plan, backend, options=made, report=self._report)
+        return OfflineBridge(
+            plan,
+            backend,
+            options=made,
+            tap=None if self._record is not None else NoMessages(),
+            report=self._report,
+            inform=lambda _kind, _message: None,
+        )
 
     def _bridge_options(self, options: BridgeOptions) -> BridgeOptions:
         backend_options = {
@@ -240,10 +283,9 @@ class _SingleRun:
             seed=self._spec.seed,
             record=self._record,
             duration=0.0,
-            controller_rate=options.controller_rate,
         )
 
-    def _find_step(self, bridge: OfflineBridge) -> int:
+    def _find_step(self, bridge: RunBridge) -> int:
         """Return the time between steps, nanoseconds."""
         capabilities = bridge.runtime.capabilities
         if capabilities.topic_driven:
@@ -256,15 +298,9 @@ class _SingleRun:
             bridge.after_step(lambda _time, _state: None)
         return step_ns
 
-    def _loop(
-        self,
-        bridge: OfflineBridge,
-        context: RunContext,
-        measurement: RunMeasurement,
-        commanders: list[Commander],
-        on_progress: Callable[[float], None],
-    ) -> tuple[Ending, str]:
+    def _loop(self, opened: _Opened, on_progress: Callable[[float], None]) -> tuple[Ending, str]:
         """Step to the end. Return the outcome and its reason."""
+        bridge, context, measurement, commanders = opened
         step, step_ns, sample = bridge.step, self._step_ns, measurement.sample
         last = -(-self._duration_ns // step_ns)
         state_sum, shown = context.snapshot, perf_counter()

@@ -219,8 +219,8 @@ def check_selections(stage: Usd.Stage, selections: Iterable[VariantSelection]) -
     """
     selections = tuple(selections)
     if selections and left_out(stage):
-        missing = [each.prim_path for each in selections if not _is_composed(stage, each.prim_path)]
-        stage = composed_copy(stage, missing) if missing else stage
+        paths = [each.prim_path for each in selections]
+        stage = stage if all(_is_composed(stage, path) for path in paths) else composed_copy(stage, paths)
     for selection in selections:
         _check(stage, selection)
 

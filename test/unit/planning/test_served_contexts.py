@@ -17,6 +17,8 @@ from builders.stages import write_fleet
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.errors import OptionError
 from usd_ros_bridge.export.plan_json import plan_to_json
+from usd_ros_bridge.export.urdf import UrdfExporter
+from usd_ros_bridge.model.change import same
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning.make_plan import make_plan
@@ -24,6 +26,7 @@ from usd_ros_bridge.usd import read_stage
 
 FLEET = Path(__file__).parents[3] / "examples" / "fleet" / "fleet.usda"
 LISTS = ("robots", "topics", "services", "actions", "controllers", "diagnostics")
+EMPTY = "2.1.shard"
 
 WORLD = """#usda 1.0
 ( defaultPrim = "World"
@@ -106,7 +109,8 @@ def _by_name(plan: BridgePlan) -> dict[str, Any]:
 def _assert_same(whole: BridgePlan, shards: Sequence[BridgePlan]) -> None:
     expected, parts = plan_to_json(whole), [plan_to_json(shard) for shard in shards]
     for name in LISTS:
-        got = [json.dumps(each, sort_keys=True) for part in parts for each in part[name]]
+        found = [each for part in parts for each in part[name] if each.get("code") != EMPTY]
+        got = [json.dumps(each, sort_keys=True) for each in found]
         assert sorted(got) == sorted(json.dumps(each, sort_keys=True) for each in expected[name]), name
     together: dict[str, Any] = {}
     for shard in shards:
@@ -134,6 +138,78 @@ def test_plans_of_shards_of_a_repeated_robot_are_the_whole_plan(tmp_path: Path, 
         for number in range(shards)
     ]
     _assert_same(whole, parts)
+
+
+SELECTORS = ((), ("rover_*",), ("/Fleet/*",), ("!rover_1",), ("arm", "/Fleet/rover_2"), ("/Fleet", "/"))
+
+
+@settings(deadline=None)
+@given(st.integers(1, 5), st.sampled_from(SELECTORS))
+def test_shards_of_what_is_selected_are_the_plan_of_one_process(
+    shards: int, contexts: tuple[str, ...]
+) -> None:
+    whole = _plan(str(FLEET), *contexts)
+    parts = [_shard(str(FLEET), f"{number}/{shards}", *contexts) for number in range(1, shards + 1)]
+    _assert_same(whole, parts)
+    for part in parts:
+        assert part.contexts == whole.contexts
+
+
+@pytest.mark.parametrize("shards", [1, 2, 5, 12, 15])
+@pytest.mark.parametrize("contexts", [(), ("robot_[0-9]*",), ("/fleet/robot_1*", "!robot_11")])
+def test_shards_of_a_fleet_have_the_numbers_of_one_process(
+    tmp_path: Path, shards: int, contexts: tuple[str, ...]
+) -> None:
+    asset = str(write_fleet(tmp_path, robots=12, links=3, visible=True))
+    whole = load_plan(asset, plan_options=PlanOptions(contexts=contexts), physics=True)
+    parts = [_shard(asset, f"{number}/{shards}", *contexts, physics=True) for number in range(1, shards + 1)]
+    _assert_same(whole, parts)
+    _assert_same_physics(whole, parts)
+    _assert_same_descriptions(whole, parts)
+    empty = [part for part in parts if not part.robots]
+    assert len(empty) == max(shards - len(whole.robots), 0)
+    for part in empty:
+        (found,) = [each for each in part.diagnostics if each.code == "2.1.shard"]
+        assert found.severity == "info"
+        assert "no robot" in found.message
+
+
+def _shard(asset: str, shard: str, *contexts: str, physics: bool = False) -> BridgePlan:
+    return load_plan(asset, plan_options=PlanOptions(contexts=contexts, shard=shard), physics=physics)
+
+
+def _assert_same_physics(whole: BridgePlan, shards: Sequence[BridgePlan]) -> None:
+    """Compare all that engines get, by path and to the last bit: robots of one shard, and the world of each."""
+    assert whole.physics is not None
+    for name in ("bodies", "joints", "colliders"):
+        expected = {each.path: each for each in getattr(whole.physics, name)}
+        got = {each.path: each for shard in shards for each in getattr(shard.physics, name)}
+        assert got.keys() == expected.keys(), name
+        for path, each in got.items():
+            assert same(_without_rows(each), _without_rows(expected[path])), path
+    assert all(
+        shard.physics is not None and shard.physics.gravity == whole.physics.gravity for shard in shards
+    )
+
+
+def _without_rows(item: Any) -> Any:
+    """Return a physics item, but for rows of bodies, joints and degrees of freedom."""
+    if isinstance(item, tuple):
+        return tuple(_without_rows(each) for each in item)
+    if dataclasses.is_dataclass(item):
+        return {each.name: _without_rows(getattr(item, each.name)) for each in dataclasses.fields(item)}
+    return None if isinstance(item, int) and not isinstance(item, bool) else item
+
+
+def _assert_same_descriptions(whole: BridgePlan, shards: Sequence[BridgePlan]) -> None:
+    def texts(plan: BridgePlan) -> dict[str, str]:
+        exporter = UrdfExporter(plan)
+        return {robot.path: exporter.robot(number).text for number, robot in enumerate(plan.robots)}
+
+    together: dict[str, str] = {}
+    for shard in shards:
+        together |= texts(shard)
+    assert together == texts(whole)
 
 
 def test_physics_of_a_shard_has_its_robots_and_nothing_of_others() -> None:

@@ -23,7 +23,13 @@ from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel, p
 from usd_ros_bridge.planning.kinematics.solver_attributes import SCENE, check_solvers, resolve_all
 from usd_ros_bridge.planning.physics.actuation import report_unmoved
 from usd_ros_bridge.planning.physics.actuators import drive_joints, plan_actuators
-from usd_ros_bridge.planning.physics.bodies import BodyTable, as_vector, order_bodies, plan_bodies
+from usd_ros_bridge.planning.physics.bodies import (
+    BodyTable,
+    as_vector,
+    order_bodies,
+    plan_bodies,
+    report_obstacles,
+)
 from usd_ros_bridge.planning.physics.colliders import SceneShapes, plan_shapes, report_misplaced_masses
 from usd_ros_bridge.planning.physics.filters import plan_filters, plan_groups
 from usd_ros_bridge.planning.physics.mass import (
@@ -38,6 +44,7 @@ from usd_ros_bridge.planning.physics.sensors import plan_sensors
 from usd_ros_bridge.planning.physics.tendons import plan_sites, plan_tendons, plan_wraps
 from usd_ros_bridge.planning.physics.unmapped import report_unmapped
 from usd_ros_bridge.planning.plan_scene import pose_tracks
+from usd_ros_bridge.planning.robot_selection import selects_robots
 from usd_ros_bridge.planning.served_contexts import serve_contexts
 from usd_ros_bridge.planning.stage_index import MAX_MAGNITUDE, StageIndex, Units, index_stage
 from usd_ros_bridge.ranges import STEP
@@ -293,6 +300,7 @@ def _plan(
             replace(body, gravity_scale=body.gravity_scale * owners.gravity_scale(body.path))
             for body in bodies
         )
+    report_obstacles(bodies, plan, findings)
     floating = {robot.path: robot.base >= 0 and not robot.implicit for robot in plan.robots}
     report_misplaced_masses(physics, index, floating, findings)
     report_unmapped(records, physics, findings)
@@ -302,7 +310,8 @@ def _plan(
     colliders, groups, apart_groups = plan_groups(
         physics, shapes.colliders, shapes.records, findings, _owners_of(shapes.colliders, bodies, owners)
     )
-    if not (bodies or joints or colliders):
+    # A part without robots says nothing of the stage.
+    if not (bodies or joints or colliders) and (plan.robots or not selects_robots(options)):
         findings.warning(
             "1.3.physics",
             "",

@@ -302,3 +302,77 @@ def _text_end(data: bytes, offset: int) -> int:
         return -1
     # Serialized with its final zero; one inside would end it early for some deserializers and not for others.
     return end if data.find(b"\x00", start, end) == end - 1 and data[start:end].isascii() else -1
+
+
+MAX_TRANSFORMS = 1_000_000
+"""Transforms in a TFMessage that is read."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TransformsLayout:
+    """Where the numbers of a tf2_msgs/msg/TFMessage lie. Its publisher hardly ever sends another layout.
+
+    Attributes:
+        size: Bytes of the message up to the last number.
+        text: (M,) places of all bytes that are neither numbers nor padding.
+        expected: (M,) those bytes.
+        numbers: (N, 7) places of the poses, in 8-byte numbers from behind the header.
+        frame_id: Frame of the first transform.
+        names: Child frames.
+    """
+
+    size: int
+    text: NDArray[np.intp]
+    expected: NDArray[np.uint8]
+    numbers: NDArray[np.intp]
+    frame_id: str
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, data: bytes) -> TransformsLayout | None:
+        """Return the layout of a message; None if it is not plain, cut off, or empty."""
+        if len(data) < _BODY + _COUNT.size or data[:_BODY] != _HEADER:
+            return None
+        (count,) = _COUNT.unpack_from(data, _BODY)
+        offset = _BODY + _COUNT.size
+        if not 0 < count <= MAX_TRANSFORMS:
+            return None
+        spans, places, names = [np.arange(offset)], [], []
+        frame_id = ""
+        for number in range(count):
+            begin = ((offset + 3) & ~3) + _STAMP.size
+            middle = _text_end(data, begin)
+            if middle < 0:
+                return None
+            end = _text_end(data, (middle + 3) & ~3)
+            if end < 0:
+                return None
+            if number == 0:
+                frame_id = data[begin + 4 : middle - 1].decode("ascii")
+            names.append(data[((middle + 3) & ~3) + 4 : end - 1].decode("ascii"))
+            spans += [np.arange(begin, middle), np.arange((middle + 3) & ~3, end)]
+            place = _aligned(end)
+            places.append((place - _BODY) // 8)
+            offset = place + 56
+        if len(data) < offset:
+            return None
+        text = np.concatenate(spans)
+        expected = np.frombuffer(data, np.uint8)[text]
+        numbers = np.array(places, dtype=np.intp)[:, None] + np.arange(7)
+        return cls(offset, text, expected, numbers, frame_id, tuple(names))
+
+    def fits(self, data: bytes) -> bool:
+        """Return whether a message has this layout."""
+        return len(data) >= self.size and bool(
+            np.array_equal(np.frombuffer(data, np.uint8)[self.text], self.expected)
+        )
+
+    def poses(self, data: bytes) -> NDArray[np.float64]:
+        """Return the poses (N, 7) of a message that fits."""
+        poses: NDArray[np.float64] = np.frombuffer(data, "<f8", (self.size - _BODY) // 8, _BODY)[self.numbers]
+        return poses
+
+    def stamp_ns(self, data: bytes) -> int:
+        """Return the stamp of the first transform of a message that fits, nanoseconds."""
+        seconds, nanoseconds = _STAMP.unpack_from(data, _BODY + _COUNT.size)
+        return int(seconds) * SECOND_NS + int(nanoseconds)

@@ -1,0 +1,260 @@
+"""Launch a fleet: several bridges of one OpenUSD asset, each with its own robots, on one or more machines.
+
+    ros2 launch usd_ros_bridge fleet.launch.py asset:=fleet.usda shards:=4
+
+`usd_ros_bridge fleet` starts the same without ROS 2's launch (docs/fleet.md). An empty argument leaves its parameter to
+the parameter file, else to the node's default.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
+from launch.actions import (
+    DeclareLaunchArgument,
+    EmitEvent,
+    ExecuteProcess,
+    LogInfo,
+    OpaqueFunction,
+    RegisterEventHandler,
+)
+from launch.event_handlers import OnProcessExit, OnProcessIO
+from launch.events import Shutdown
+from launch.events.process import ProcessExited, ProcessIO
+from launch.substitutions import LaunchConfiguration
+from launch_ros.actions import Node
+from launch_ros.substitutions import ExecutableInPackage
+
+from usd_ros_bridge.errors import OptionError, quoted
+from usd_ros_bridge.fleet.discovery_server import library_path, server_command
+from usd_ros_bridge.fleet.fleet import Fleet, FleetOptions, make_fleet
+from usd_ros_bridge.fleet.machines import RemoteShell
+from usd_ros_bridge.fleet.parameter_text import typed_value
+from usd_ros_bridge.fleet.shards import OWN, Shard
+from usd_ros_bridge.options import OPTIONS
+from usd_ros_bridge.process_settings import EXIT_STRICT, EXIT_USAGE, STATUS_PREFIX
+
+PACKAGE = "usd_ros_bridge"
+RESPAWN_DELAY_S = 1.0
+STATUS = "fleet status: "
+"""Beginning of the lines by which a shard says that it is ready, or has finished."""
+
+SSH_FAILED, NOT_EXECUTABLE, NOT_FOUND = 255, 126, 127
+
+# The node parameters that have a launch argument of the same name.
+PARAMETERS = [name for name, row in OPTIONS.items() if row.launch and name not in (*OWN, "asset")]
+
+# Arguments of the fleet that have a default, and what they mean.
+ARGUMENTS = {
+    "machines": "Machines that run the shards, in blocks, by ssh: HOST or USER@HOST or HOST*WEIGHT, separated by "
+    "commas. Empty: this one. localhost is this one.",
+    "machine": "Start only the shards of this one of machines, here, without ssh: run the same launch file on each.",
+    "discovery_server": "Use the discovery server of Fast DDS at ADDRESS:PORT, started here if the address is this "
+    "machine's; auto: on the loopback. Empty: none.",
+    "namespace": "Namespace of all nodes: the outermost segment of every relative name of the asset.",
+    "node_name": "Beginning of the names of the nodes: NAME_1, NAME_2 and so on.",
+    "params_file": "A ROS 2 parameter file for all shards. Arguments that are not empty have precedence.",
+    "log_level": "Log level of the nodes: debug, info, warn, error or fatal; or LOGGER:=LEVEL.",
+    "ssh": "The ssh command, with options of yours.",
+    "remote_setup": "What bash does first on another machine: source ...",
+    "remote_command": "The package's command line on another machine.",
+}
+DEFAULTS = {
+    "node_name": PACKAGE,
+    "log_level": "info",
+    "ssh": "ssh",
+    "remote_setup": f"source /opt/ros/{os.environ['ROS_DISTRO']}/setup.bash"
+    if "ROS_DISTRO" in os.environ
+    else "",
+    "remote_command": f"ros2 run {PACKAGE} {PACKAGE}",
+}
+
+
+def given(context: LaunchContext, name: str) -> str:
+    """Return the text of a launch argument, without spaces around it."""
+    return str(LaunchConfiguration(name).perform(context)).strip()
+
+
+def fleet_options(context: LaunchContext) -> FleetOptions:
+    """Return what the launch arguments say.
+
+    Raises:
+        OptionError: One of them is not possible; the message names it.
+    """
+    texts = {name: given(context, name) for name in PARAMETERS}
+    params_file, shards = given(context, "params_file"), given(context, "shards")
+    if not shards.isdecimal():
+        raise OptionError(f"shards {quoted(shards)} is not possible: it takes a whole number")
+    return FleetOptions(
+        asset=given(context, "asset"),
+        shards=int(shards),
+        machines=[given(context, "machines")],
+        machine=given(context, "machine"),
+        discovery_server=given(context, "discovery_server"),
+        node_name=given(context, "node_name"),
+        namespace=given(context, "namespace"),
+        parameters={name: typed_value(name, text) for name, text in texts.items() if text},
+        ros_args=[
+            *(["--params-file", params_file] if params_file else []),
+            *("--log-level", given(context, "log_level")),
+        ],
+        lockstep=given(context, "shared_clock") != "false",
+        remote=RemoteShell(
+            ssh=given(context, "ssh"),
+            setup=given(context, "remote_setup"),
+            command=given(context, "remote_command"),
+        ),
+        # The Python of `ros2 launch` may lack OpenUSD; the executable starts the one it was installed with.
+        command=[ExecutableInPackage(PACKAGE, PACKAGE).perform(context)],
+    )
+
+
+def shard_action(fleet: Fleet, shard: Shard, *, respawn: bool) -> ExecuteProcess:
+    """Return the action that runs a shard: a node, or ssh."""
+    environment = {**fleet.environment, STATUS_PREFIX: STATUS}
+    again: dict[str, Any] = {"respawn": respawn, "respawn_delay": RESPAWN_DELAY_S, "output": "both"}
+    if not shard.machine.is_local:
+        return ExecuteProcess(
+            cmd=list(fleet.command(shard, {STATUS_PREFIX: STATUS})), name=f"shard_{shard.number}", **again
+        )
+    return Node(
+        package=PACKAGE,
+        executable="bridge",
+        arguments=["--ros-args", *shard.ros_args],
+        name=shard.node_name,
+        namespace=shard.namespace,
+        parameters=[dict(shard.parameters)],
+        additional_env=environment,
+        **again,
+    )
+
+
+class ShardEvents:
+    """What the shards say and how they end: a line when all are ready, and the end of the fleet where it is due."""
+
+    def __init__(self, fleet: Fleet, *, ends_by_itself: bool) -> None:
+        """Know nothing of a shard yet.
+
+        Args:
+            fleet: The fleet.
+            ends_by_itself: Shards end after the same time.
+        """
+        self._fleet = fleet
+        self._ends_by_itself = ends_by_itself
+        self._robots: dict[int, int] = {}
+        self._was_ready: set[int] = set()
+
+    def on_output(self, shard: Shard, event: ProcessIO) -> list[LaunchDescriptionEntity] | None:
+        """Handle what a shard prints on standard output."""
+        found: list[LaunchDescriptionEntity] = []
+        for line in event.text.decode(errors="replace").splitlines():
+            if line.startswith(STATUS):
+                found += self._status(shard, json.loads(line[len(STATUS) :]))
+        return found or None
+
+    def _status(self, shard: Shard, status: Mapping[str, Any]) -> Iterable[LaunchDescriptionEntity]:
+        if status["state"] == "finished":
+            if not self._ends_by_itself:
+                yield EmitEvent(event=Shutdown(reason=f"shard {shard.number} has finished"))
+            return
+        self._robots[shard.number] = status["robots"]
+        self._was_ready.add(shard.number)
+        count = len(self._fleet.shards)
+        if len(self._robots) == count:
+            yield LogInfo(msg=f"fleet: {count} shards ready, {sum(self._robots.values())} robots")
+
+    def on_exit(self, shard: Shard, event: ProcessExited) -> list[LaunchDescriptionEntity] | None:
+        """Handle the end of a shard: one that refuses what it is asked for would do so again."""
+        self._robots.pop(shard.number, None)
+        statuses = {EXIT_USAGE}
+        if shard.parameters.get("strict"):
+            statuses.add(EXIT_STRICT)
+        if not shard.machine.is_local:
+            statuses |= {SSH_FAILED, NOT_EXECUTABLE, NOT_FOUND}
+        if shard.number in self._was_ready or event.returncode not in statuses:
+            return None
+        return [EmitEvent(event=Shutdown(reason=f"shard {shard.number} refuses what it is asked for"))]
+
+
+def fleet_actions(context: LaunchContext) -> list[LaunchDescriptionEntity]:
+    """Return the discovery server, if one is wanted here, and the shards.
+
+    Raises:
+        BridgeError: The fleet is not possible, in one line.
+    """
+    options = fleet_options(context)
+    fleet = make_fleet(options)
+    ends_by_itself = bool(options.parameters.get("duration"))
+    actions: list[LaunchDescriptionEntity] = [
+        LogInfo(msg=f"fleet: warning: {each}") for each in fleet.warnings
+    ]
+    if fleet.discovery_server is not None and fleet.starts_server:
+        command = server_command(fleet.discovery_server)
+        actions.append(
+            ExecuteProcess(
+                cmd=list(command),
+                name="discovery_server",
+                additional_env=library_path(command[0]),
+                respawn=True,
+                respawn_delay=RESPAWN_DELAY_S,
+                output="both",
+            )
+        )
+    events = ShardEvents(fleet, ends_by_itself=ends_by_itself)
+    for shard in fleet.shards:
+        action = shard_action(fleet, shard, respawn=not ends_by_itself)
+        actions += [
+            RegisterEventHandler(
+                OnProcessIO(
+                    target_action=action, on_stdout=lambda event, shard=shard: events.on_output(shard, event)
+                )
+            ),
+            RegisterEventHandler(
+                OnProcessExit(
+                    target_action=action,
+                    on_exit=lambda event, _context, shard=shard: events.on_exit(shard, event),
+                )
+            ),
+            action,
+        ]
+    return actions
+
+
+def generate_launch_description() -> LaunchDescription:
+    """Declare the arguments, and start the fleet."""
+    own = [
+        DeclareLaunchArgument(name, default_value=DEFAULTS.get(name, ""), description=text)
+        for name, text in ARGUMENTS.items()
+    ]
+    of_bridge = [
+        DeclareLaunchArgument(
+            name,
+            default_value="",
+            choices=["", *OPTIONS[name].choices] if OPTIONS[name].choices else None,
+            description=f"{OPTIONS[name].help} Empty: as in params_file.",
+        )
+        for name in PARAMETERS
+    ]
+    return LaunchDescription(
+        [
+            DeclareLaunchArgument(
+                "asset",
+                description="The OpenUSD asset: a path (relative to the current directory) or "
+                "package://NAME/PATH. Other machines have it at the same path. Required.",
+            ),
+            DeclareLaunchArgument("shards", description="Number of bridges. Required."),
+            *own,
+            DeclareLaunchArgument(
+                "shared_clock",
+                default_value="true",
+                choices=["true", "false"],
+                description="Shards that simulate step together, by the clock of the first one (lockstep).",
+            ),
+            *of_bridge,
+            OpaqueFunction(function=fleet_actions),
+        ]
+    )

@@ -1,0 +1,294 @@
+"""`usd_ros_bridge fleet`: shards as processes, their ends and restarts, the discovery server, mistakes of the caller."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("rclpy", reason="rclpy is not installed: make setup, or source ROS 2")
+pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
+
+from builders.stages import write_fleet
+from fleet_runs import COMMAND, READY_S, FleetRun, JointStateLog, is_running, kill, wait_until
+from usd_ros_bridge.testing.ros_observer import RosObserver
+
+ROBOTS = [f"robot_{number}" for number in range(6)]
+SHARDS = 3
+OPTIONS = ("--shards", str(SHARDS), "--backend", "kinematic", "--max-restart-delay", "0.2")
+OF_SHARD = {1: ROBOTS[:2], 2: ROBOTS[2:4], 3: ROBOTS[4:]}
+MOMENTS = 50
+MOST_GAP_NS = 10 * 10**9
+"""Far beyond what a busy machine does to a process, and far below what a restart of everything would take 50 times."""
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+def asset(tmp_path: Path) -> Path:
+    return write_fleet(tmp_path, robots=len(ROBOTS), links=3, publish_rate=50.0)
+
+
+@pytest.fixture
+def run_fleet(ros_domain: int, asset: Path, tmp_path: Path) -> Iterator[Callable[..., FleetRun]]:
+    """`run_fleet(*options)`: a fleet of the asset. What is left of it at the end of the test is killed."""
+    runs: list[FleetRun] = []
+
+    def start(*options: str, env: dict[str, str] | None = None) -> FleetRun:
+        runs.append(FleetRun(asset, *options, cwd=tmp_path, env=env))
+        return runs[-1]
+
+    yield start
+    for each in runs:
+        left = each.processes().values() if each.is_running else ()
+        each.kill()
+        for process_id in left:
+            kill(process_id)
+
+
+@pytest.fixture
+def observe(ros_domain: int) -> Iterator[Callable[[], JointStateLog]]:
+    """`observe()`: the joint states of all robots, from now on."""
+    opened: list[RosObserver] = []
+
+    def start() -> JointStateLog:
+        opened.append(RosObserver(domain_id=ros_domain, name="fleet_observer"))
+        return JointStateLog(opened[-1], ROBOTS)
+
+    yield start
+    for each in opened:
+        each.close()
+
+
+def publishers(log: JointStateLog, robot: str) -> list[str]:
+    """Returns the nodes that publish the joint states of a robot."""
+    infos = log.observer.node.get_publishers_info_by_topic(f"/{robot}/joint_states")
+    return sorted(each.node_name for each in infos)
+
+
+def wait_until_each_is_served_once(log: JointStateLog) -> None:
+    """Waits until the graph has one publisher for each robot: dead ones are in it until their lease ends, after 20 s."""
+    wanted = {robot: [f"usd_ros_bridge_{shard}"] for shard, robots in OF_SHARD.items() for robot in robots}
+    wait_until(
+        lambda: all(publishers(log, robot) == names for robot, names in wanted.items()),
+        "one publisher for each robot",
+    )
+
+
+def test_each_shard_serves_its_robots_and_all_end_together(
+    run_fleet: Callable[..., FleetRun], observe: Callable[[], JointStateLog]
+) -> None:
+    log = observe()
+    fleet = run_fleet(*OPTIONS)
+    assert re.search(r"3 shards ready, 6 robots", fleet.wait_until_ready(SHARDS))
+    log.wait_for_more(ROBOTS)
+    wait_until_each_is_served_once(log)
+    processes = fleet.processes()
+    assert sorted(processes) == [1, 2, 3]
+    assert fleet.interrupt(signal.SIGTERM) == 0
+    assert not any(map(is_running, processes.values()))
+    assert "Traceback" not in fleet.output
+
+
+def test_a_killed_shard_is_started_again_and_no_other_one(
+    run_fleet: Callable[..., FleetRun], observe: Callable[[], JointStateLog]
+) -> None:
+    log = observe()
+    fleet = run_fleet(*OPTIONS)
+    fleet.wait_until_ready(SHARDS)
+    before = fleet.processes()
+    kill(before[2])
+    fleet.wait_for(r"fleet: shard 2 was ended by signal 9 \(Killed\), starts again")
+    fleet.wait_until_ready(SHARDS)
+    log.wait_for_more(ROBOTS)
+    after = fleet.processes()
+    assert (after[1], after[3]) == (before[1], before[3])
+    assert after[2] != before[2]
+    # One that is ended politely, but not by the fleet, is started again, too.
+    kill(after[3], signal.SIGTERM)
+    fleet.wait_for(r"fleet: shard 3 ended with status 0, starts again")
+    fleet.wait_until_ready(SHARDS)
+    assert fleet.interrupt() == 0
+
+
+def test_shards_end_with_a_supervisor_that_is_killed(run_fleet: Callable[..., FleetRun]) -> None:
+    fleet = run_fleet(*OPTIONS)
+    fleet.wait_until_ready(SHARDS)
+    processes = fleet.processes()
+    kill(fleet.pid)
+    wait_until(lambda: not any(map(is_running, processes.values())), "the end of the shards")
+
+
+@pytest.mark.slow
+def test_shards_killed_at_any_moment(
+    run_fleet: Callable[..., FleetRun], observe: Callable[[], JointStateLog]
+) -> None:
+    """Start, planning, running, closing: whatever a shard does, no other one stops, and all robots come back."""
+    dice = random.Random(int(os.environ.get("FLEET_TEST_SEED", "21")))
+    log = observe()
+    fleet = run_fleet(*OPTIONS)
+    fleet.wait_until_ready(SHARDS)
+    log.wait_for_more(ROBOTS)
+    killed_at = dict.fromkeys(OF_SHARD, 0)
+    for _ in range(MOMENTS):
+        # A moment of the shard's life, not a wait for something.
+        time.sleep(dice.choice([0.0, dice.uniform(0.0, 0.3), dice.uniform(0.3, 2.0)]))
+        shard = dice.choice(list(OF_SHARD))
+        processes = fleet.processes()
+        if shard not in processes:
+            wait_until(lambda shard=shard: shard in fleet.processes(), f"shard {shard}")
+            processes = fleet.processes()
+        if dice.random() < 0.3:
+            kill(processes[shard], signal.SIGTERM)
+            time.sleep(dice.uniform(0.0, 0.1))
+        moment = time.time_ns()
+        kill(processes[shard])
+        killed_at[shard] = moment
+        # Those that have published since they were killed last: they run.
+        running = [
+            each
+            for each, robots in OF_SHARD.items()
+            if each != shard and all(log.stamps[robot][-1] > killed_at[each] for robot in robots)
+        ]
+        others = [robot for each in running for robot in OF_SHARD[each]]
+        log.wait_for_more(others)
+        for robot in others:
+            assert max(log.gaps(robot, since=moment)) < MOST_GAP_NS, robot
+        still = fleet.processes()
+        assert {each: still.get(each) for each in running} == {each: processes[each] for each in running}
+    wait_until(
+        lambda: all(
+            log.stamps[robot][-1] > killed_at[each] for each, robots in OF_SHARD.items() for robot in robots
+        ),
+        "all robots again",
+    )
+    wait_until_each_is_served_once(log)
+    processes = fleet.processes()
+    assert fleet.interrupt() == 0
+    assert not any(map(is_running, processes.values()))
+
+
+@pytest.fixture
+def server_address(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of a discovery server to be; this process is a client that sees everything."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    if not os.environ.get("RMW_IMPLEMENTATION", "rmw_fastrtps_cpp").startswith("rmw_fastrtps"):
+        pytest.skip("the discovery server is Fast DDS's, and the middleware is another one")
+    monkeypatch.setenv("ROS_SUPER_CLIENT", "TRUE")
+    return address
+
+
+def test_a_killed_discovery_server_is_started_again(
+    run_fleet: Callable[..., FleetRun],
+    observe: Callable[[], JointStateLog],
+    server_address: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fleet = run_fleet(*OPTIONS, "--discovery-server", server_address)
+    fleet.wait_until_ready(SHARDS)
+    monkeypatch.setenv("ROS_DISCOVERY_SERVER", server_address)
+    log = observe()
+    log.wait_for_more(ROBOTS)
+    # The tools see everything through the server, and nothing without it.
+    listed = [sys.executable, "-m", "usd_ros_bridge", "topic", "list"]
+    topics = subprocess.run(listed, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert {f"/{robot}/joint_states" for robot in ROBOTS} <= set(topics)
+    without = {name: value for name, value in os.environ.items() if name != "ROS_DISCOVERY_SERVER"}
+    topics = subprocess.run(
+        listed, capture_output=True, text=True, check=True, env=without
+    ).stdout.splitlines()
+    assert not [topic for topic in topics if "robot" in topic]
+
+    moment = time.time_ns()
+    kill(fleet.processes()[0])
+    fleet.wait_for(r"fleet: the discovery server was ended by signal 9 \(Killed\), starts again")
+    log.wait_for_more(ROBOTS)
+    assert max(gap for robot in ROBOTS for gap in log.gaps(robot, since=moment)) < MOST_GAP_NS
+    # A shard that starts now is found by nodes that are there: the new server knows both.
+    kill(fleet.processes()[2])
+    fleet.wait_for(r"fleet: shard 2 was ended")
+    fleet.wait_until_ready(SHARDS)
+    log.wait_for_more(OF_SHARD[2])
+    assert fleet.interrupt() == 0
+
+
+def test_a_fleet_with_a_duration_ends_by_itself(run_fleet: Callable[..., FleetRun], tmp_path: Path) -> None:
+    fleet = run_fleet("--shards", "2", "--backend", "kinematic", "--duration", "1", "--record", "run.mcap")
+    assert fleet.wait(timeout=READY_S) == 0, fleet.output
+    assert "fleet: shard 1 has finished" in fleet.output
+    assert sorted(path.name for path in tmp_path.glob("*.mcap")) == ["run_1.mcap", "run_2.mcap"]
+
+
+def test_a_second_fleet_with_the_same_names_is_refused(run_fleet: Callable[..., FleetRun]) -> None:
+    first = run_fleet(*OPTIONS)
+    first.wait_until_ready(SHARDS)
+    second = run_fleet(*OPTIONS)
+    assert second.wait(timeout=READY_S) == 2
+    assert one_line(second).startswith("usd_ros_bridge: /usd_ros_bridge_1 in domain ")
+    third = run_fleet("--shards", "1", "--backend", "kinematic", "--node-name", "other")
+    third.wait_until_ready(1)
+    assert third.interrupt() == 0
+    assert first.interrupt() == 0
+
+
+def one_line(fleet: FleetRun) -> str:
+    """Returns the line of the command itself; the lines of shards and of their logs begin with [N]."""
+    lines = [line for line in fleet.output.splitlines() if line and not re.match(r"\[\d+\] \[", line)]
+    assert len(lines) == 1, fleet.output
+    return lines[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--shards", "0"], "shards 0 is not possible"),
+        (["--shards", "2", "--backend", "kinematic", "--contexts", "/fleet/robot_99"], "robot_99"),
+        (["--shards", "2", "--contexts", "/fleet/robot_99"], "robot_99"),
+        (
+            ["--shards", "2", "--backend", "mujocoo"],
+            "backend 'mujocoo' is not installed; did you mean mujoco",
+        ),
+        (["--shards", "2", "--backend", "kinematic", "--variant", "/fleet:a=b"], "no variant set 'a'"),
+        (["--shards", "2", "--backend", "kinematic", "--ros-args", "-r", "x"], "ROS 2 refuses"),
+        (
+            ["--shards", "2", "--machines", "b,localhost", "--ssh", "/no/ssh", "--backend", "null"],
+            "/no/ssh cannot be started",
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_a_mistake_of_the_caller_ends_the_fleet_in_one_line(
+    run_fleet: Callable[..., FleetRun], options: list[str], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ROS_AUTOMATIC_DISCOVERY_RANGE")
+    monkeypatch.setenv("ROS_LOCALHOST_ONLY", "1")
+    fleet = run_fleet(*options)
+    assert fleet.wait(timeout=READY_S) == 2, fleet.output
+    assert says in one_line(fleet)
+
+
+def test_an_asset_that_is_not_there(ros_domain: int, tmp_path: Path) -> None:
+    command = [*COMMAND, str(tmp_path / "no.usda"), "--shards", "2", "--backend", "kinematic"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=READY_S, check=False)
+    assert ended.returncode == 2
+    assert (
+        ended.stderr.splitlines()[-1] == f"usd_ros_bridge: cannot open '{tmp_path / 'no.usda'}': no such file"
+    )
+
+
+def test_more_shards_than_robots_is_said(run_fleet: Callable[..., FleetRun]) -> None:
+    fleet = run_fleet("--shards", "8", "--backend", "null")
+    fleet.wait_until_ready(8)
+    fleet.wait_for("fleet: warning: 2 shards have no robot: 6 shards are enough")
+    assert fleet.interrupt() == 0

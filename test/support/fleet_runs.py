@@ -1,0 +1,132 @@
+"""Fleets that run beside a test: the supervisor, its shards by number, and what their robots publish."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rclpy.qos import qos_profile_system_default
+from sensor_msgs.msg import JointState
+
+from programs import Program
+from usd_ros_bridge.testing.ros_observer import RosObserver
+
+COMMAND = (sys.executable, "-m", "usd_ros_bridge", "fleet")
+READY_S = 90.0
+_SHARD = re.compile(r"shard:=(\d+)/\d+")
+
+
+class FleetRun(Program):
+    """A supervisor with its shards."""
+
+    def __init__(self, asset: Path, *options: str, cwd: Path, env: Mapping[str, str] | None = None) -> None:
+        super().__init__([*COMMAND, str(asset), *options], cwd=cwd, env=env)
+
+    def wait_until_ready(self, shards: int) -> str:
+        """Return the line that says that all shards are ready."""
+        return self.wait_for(rf"fleet: {shards} shards? ready", READY_S)
+
+    def processes(self) -> dict[int, int]:
+        """Return the ids of the processes of shards, and of the discovery server as shard 0."""
+        found = {}
+        for process_id in children(self.pid):
+            words = command_of(process_id)
+            text = " ".join(words)
+            if "discovery-server" in text:
+                found[0] = process_id
+            elif shard := _SHARD.search(text):
+                found[int(shard[1])] = process_id
+        return found
+
+
+def children(parent: int) -> list[int]:
+    """Return the ids of the processes that a process has started, and that run."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                state, of, *_ = (entry / "stat").read_text().rpartition(")")[2].split()
+                if int(of) == parent and state != "Z":
+                    found.append(int(entry.name))
+    return found
+
+
+def command_of(process_id: int) -> list[str]:
+    """Return the command line of a process, [] if it has ended."""
+    try:
+        return Path(f"/proc/{process_id}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return []
+
+
+def is_running(process_id: int) -> bool:
+    """Return whether a process has not ended."""
+    try:
+        return Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def kill(process_id: int, number: signal.Signals = signal.SIGKILL) -> None:
+    """Send a signal to a process that may have ended."""
+    with suppress(ProcessLookupError):
+        os.kill(process_id, number)
+
+
+def wait_until(condition: Callable[[], Any], what: str, timeout: float = READY_S) -> None:
+    """Wait until something of other processes holds that tells nobody."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > deadline:
+            pytest.fail(f"{what}: not within {timeout:g} s")
+        time.sleep(0.02)
+
+
+class JointStateLog:
+    """Stamps of the joint states of some robots, by robot, in nanoseconds."""
+
+    def __init__(self, observer: RosObserver, robots: Iterable[str]) -> None:
+        self.observer = observer
+        self.stamps: dict[str, list[int]] = defaultdict(list)
+        self._changed = threading.Condition()
+        for robot in robots:
+            self._subscribe(robot)
+
+    def _subscribe(self, robot: str) -> None:
+        def on_message(message: JointState) -> None:
+            stamp = message.header.stamp
+            with self._changed:
+                self.stamps[robot].append(stamp.sec * 10**9 + stamp.nanosec)
+                self._changed.notify_all()
+
+        self.observer.node.create_subscription(
+            JointState, f"/{robot}/joint_states", on_message, qos_profile_system_default
+        )
+
+    def wait_for_more(self, robots: Iterable[str], count: int = 5, timeout: float = READY_S) -> None:
+        """Wait until each of some robots has published some messages from now on."""
+        wanted = {robot: len(self.stamps[robot]) + count for robot in robots}
+        with self._changed:
+            arrived = self._changed.wait_for(
+                lambda: all(len(self.stamps[robot]) >= number for robot, number in wanted.items()), timeout
+            )
+        if not arrived:
+            silent = [robot for robot, number in wanted.items() if len(self.stamps[robot]) < number]
+            pytest.fail(f"no joint states of {', '.join(silent)} within {timeout:g} s")
+
+    def gaps(self, robot: str, since: int) -> list[int]:
+        """Return the times between two messages of a robot, from one before a stamp on; all in nanoseconds."""
+        stamps = self.stamps[robot]
+        first = next((n for n, stamp in enumerate(stamps) if stamp >= since), len(stamps))
+        recent = stamps[max(first - 1, 0) :]
+        return [later - earlier for earlier, later in zip(recent, recent[1:], strict=False)]

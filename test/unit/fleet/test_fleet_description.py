@@ -1,0 +1,285 @@
+"""The description of a fleet: what each bridge is started with, for both doors."""
+
+from __future__ import annotations
+
+import shlex
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from usd_ros_bridge.errors import BridgeError, OptionError
+from usd_ros_bridge.fleet.discovery_server import DiscoveryServer, parse_discovery_server
+from usd_ros_bridge.fleet.fleet import Fleet, FleetOptions, make_fleet
+from usd_ros_bridge.fleet.machines import Machine, RemoteShell, deal, parse_machines
+from usd_ros_bridge.fleet.parameter_text import parameter_arguments, typed_value, value_text
+from usd_ros_bridge.fleet.process_keeper import RestartDelays
+from usd_ros_bridge.options import OPTIONS
+
+ROOT = Path(__file__).resolve().parents[3]
+ASSET = str(ROOT / "examples" / "fleet" / "fleet.usda")
+
+
+def fleet(**options: Any) -> Fleet:
+    """A fleet of the example, whose backend need not be asked for."""
+    parameters = {"backend": "kinematic", **options.pop("parameters", {})}
+    return make_fleet(FleetOptions(asset=ASSET, parameters=parameters, **{"shards": 2, **options}))
+
+
+def test_the_description_needs_neither_ros_nor_openusd() -> None:
+    code = (
+        "import sys; import usd_ros_bridge.fleet.fleet, usd_ros_bridge.fleet.supervisor; "
+        "print([name for name in ('pxr', 'rclpy', 'numpy', 'mujoco', 'launch') if name in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_each_shard_has_its_part_and_the_first_one_what_a_domain_has_once() -> None:
+    first, second, third = fleet(shards=3).shards
+    assert [each.parameters["shard"] for each in (first, second, third)] == ["1/3", "2/3", "3/3"]
+    assert [each.full_name for each in (first, second)] == ["/usd_ros_bridge_1", "/usd_ros_bridge_2"]
+    assert "publish_clock" not in first.parameters
+    assert "simulation_services" not in first.parameters
+    for each in (second, third):
+        assert each.parameters["publish_clock"] is False
+        assert each.parameters["simulation_services"] is False
+    assert "lockstep" not in first.parameters  # kinematic: there is no time to share
+
+
+def test_shards_that_simulate_share_the_clock_of_the_first() -> None:
+    roles = [each.parameters["lockstep"] for each in fleet(shards=3, parameters={"backend": "mujoco"}).shards]
+    assert roles == ["leader", "follower", "follower"]
+    others = {each.parameters["other_robots"] for each in fleet(parameters={"backend": "mujoco"}).shards}
+    assert others == {"obstacles"}
+    chosen = {"backend": "mujoco", "other_robots": "leave_out"}
+    assert {each.parameters["other_robots"] for each in fleet(parameters=chosen).shards} == {"leave_out"}
+    alone = fleet(parameters={"backend": "mujoco"}, lockstep=False).shards[1].parameters
+    assert "lockstep" not in alone
+    (only,) = fleet(shards=1, parameters={"backend": "mujoco"}).shards
+    assert not {"lockstep", "other_robots"} & set(only.parameters)
+
+
+def test_files_and_ports_are_not_shared() -> None:
+    given = {"record": "/tmp/run.mcap", "foxglove": 8765, "mesh_uris": "http:127.0.0.1:9000"}
+    first, second = fleet(parameters=given).shards
+    assert (first.parameters["record"], second.parameters["record"]) == ("/tmp/run_1.mcap", "/tmp/run_2.mcap")
+    assert (first.parameters["foxglove"], second.parameters["foxglove"]) == (8765, 8766)
+    assert second.parameters["mesh_uris"] == "http:127.0.0.1:9001"
+    same = {"foxglove": 0, "mesh_uris": "http:0"}
+    assert {name: fleet(parameters=same).shards[1].parameters[name] for name in same} == same
+    with pytest.raises(OptionError, match="port 65536"):
+        fleet(parameters={"foxglove": 65535})
+
+
+def test_ros_arguments_go_to_all_but_what_cannot_be_shared_is_derived(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.yaml"
+    file.write_text(yaml.safe_dump({"/**": {"ros__parameters": {"foxglove": 9000, "tf_rate": 10.0}}}))
+    ros_args = [
+        *(
+            "--ros-args",
+            "-p",
+            "tf_rate:=20.0",
+            "-p",
+            "record:=x.mcap",
+            "-r",
+            "__node:=robots",
+            "-r",
+            "__ns:=/hall",
+        ),
+        *("--params-file", str(file), "--log-level", "warn"),
+    ]
+    _, second = fleet(ros_args=ros_args).shards
+    assert second.full_name == "/hall/robots_2"
+    assert second.parameters["record"] == "x_2.mcap"
+    assert second.parameters["foxglove"] == 9001
+    assert second.ros_args == ("-p", "tf_rate:=20.0", "--params-file", str(file), "--log-level", "warn")
+    arguments = second.arguments()
+    # The last one has precedence in ROS 2: the file must not give all shards one port.
+    assert arguments.index("foxglove:=9001") > arguments.index("--params-file")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"shards": 0}, "shards 0 is not possible: 1 to 1000"),
+        ({"shards": 1001}, "shards 1001"),
+        ({"machines": ["a,b,c"]}, "2 shards are too few for 3 machines"),
+        ({"machines": ["-oProxyCommand=x"]}, "machine '-oProxyCommand=x' is not possible"),
+        ({"machines": ["a*0"]}, "its weight is a whole number, 1 to 1000"),
+        ({"machines": ["a,a"]}, "'a' is there twice"),
+        ({"machines": ["a,b"], "machine": "c"}, "machine 'c' is not among machines; there are: a, b"),
+        ({"discovery_server": "here"}, "give auto or ADDRESS:PORT"),
+        ({"discovery_server": "0.0.0.0:11811"}, "give the address by which nodes reach the server"),
+        ({"discovery_server": "auto", "machines": ["a"]}, "other machines do not reach"),
+        ({"node_name": "1x"}, "node name '1x'"),
+        ({"ros_args": ["-p", "shard:=1/2"]}, "shard is set by the fleet"),
+        ({"ros_args": ["-p", "foxglove:=x"]}, "foxglove 'x' is not possible: it takes a whole number"),
+        ({"ros_args": ["-p"]}, "-p needs NAME:=VALUE"),
+    ],
+)
+def test_a_mistake_is_one_line(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(OptionError) as raised:
+        fleet(**options)
+    assert says in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_discovery_server_is_for_fast_dds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RMW_IMPLEMENTATION", "rmw_zenoh_cpp")
+    with pytest.raises(OptionError, match="discovery_server is for Fast DDS"):
+        fleet(discovery_server="auto")
+
+
+def test_the_port_of_the_server_is_in_use() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.bind(("127.0.0.1", 0))
+        port = other.getsockname()[1]
+        with pytest.raises(OptionError, match=f"the UDP port {port} is in use"):
+            fleet(discovery_server=f"127.0.0.1:{port}")
+
+
+def test_the_server_is_started_where_its_address_is() -> None:
+    # 192.0.2.0/24 is for documentation: no machine has it, unless this one is made like that.
+    there = DiscoveryServer(address="203.0.113.7", port=11811)
+    assert not there.is_of_this_machine()
+    assert fleet(discovery_server="203.0.113.7:11811").starts_server is False
+    assert fleet(discovery_server="203.0.113.7:11811").environment == {
+        "ROS_DISCOVERY_SERVER": "203.0.113.7:11811"
+    }
+    assert parse_discovery_server("") is None
+
+
+def test_the_files_in_config_are_what_the_fleet_uses() -> None:
+    text = (ROOT / "config" / "fastdds_discovery_server.xml").read_text()
+    profile = DiscoveryServer(address="127.0.0.1", port=11811).profile_xml()
+    assert profile.partition("<profiles")[2] == text.partition("<profiles")[2]
+
+
+@given(shards=st.integers(1, 60), weights=st.lists(st.integers(1, 9), min_size=1, max_size=12))
+def test_machines_get_blocks_of_their_weight(shards: int, weights: list[int]) -> None:
+    machines = [Machine(host=f"m{number}", weight=weight) for number, weight in enumerate(weights)]
+    if shards < len(machines):
+        with pytest.raises(OptionError, match="too few"):
+            deal(shards, machines)
+        return
+    dealt = deal(shards, machines)
+    assert len(dealt) == shards
+    assert list(dict.fromkeys(dealt)) == machines  # each one, in order
+    assert dealt == sorted(dealt, key=machines.index)  # in blocks
+    if shards % sum(weights) == 0:
+        assert [dealt.count(each) for each in machines] == [shards // sum(weights) * w for w in weights]
+
+
+def test_one_machine_of_several_is_started_here_without_ssh() -> None:
+    made = fleet(shards=5, machines=["a*2,b*3"], machine="b")
+    assert [each.number for each in made.shards] == [3, 4, 5]
+    assert all(each.machine.is_local for each in made.shards)
+    assert made.count == 5
+
+
+def test_another_machine_gets_one_command_by_ssh(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROS_DOMAIN_ID", "7")
+    remote = RemoteShell(
+        ssh="ssh -p 2222", setup="source '/opt/my ros/setup.bash'", command="/opt/x/usd_ros_bridge"
+    )
+    made = fleet(machines=["localhost,user@b"], remote=remote, parameters={"variants": ["/A:it=isn't $HOME"]})
+    local, other = made.shards
+    assert made.command(local, {})[:3] == (sys.executable, "-m", "usd_ros_bridge")
+    *command, host, script = made.command(other, {"MARK": "a b"})
+    assert host == "user@b"
+    assert command[:3] == ["ssh", "-p", "2222"]
+    assert "-oBatchMode=yes" in command
+    # What a shell at the other end makes of it.
+    assert "my ros/setup.bash" in script
+    echo = script.replace("exec env", 'exec printf "%s\\n" env', 1).replace("source ", "true ", 1)
+    words = subprocess.run(
+        ["bash", "-c", echo], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert {"MARK=a b", "ROS_DOMAIN_ID=7", "/opt/x/usd_ros_bridge"} <= set(words)
+    assert words[-len(other.arguments()) :] == other.arguments()
+    assert shlex.join(words)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "mujoco",
+        "1/2",
+        "null",
+        "true",
+        "yes",
+        "12",
+        "1.5",
+        "a b",
+        "it's",
+        'a "b"',
+        "/x/y.usda",
+        "a: b",
+        "ü",
+        True,
+        3,
+        2.0,
+        1e-9,
+    ],
+)
+def test_values_are_read_by_yaml_as_they_were(value: Any) -> None:
+    read = yaml.safe_load(value_text(value))
+    assert float(read) == value if isinstance(value, float) else read == value
+    assert yaml.safe_load(value_text([str(value)])) == [str(value)]
+    assert value_text([]) == '[""]'
+    assert parameter_arguments({"a": 1}) == ["-p", "a:=1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("tf_rate", "25", 25.0),
+        ("strict", "True", True),
+        ("max_prims", "7", 7),
+        ("variants", "/a:x=1, /b:y=2", ["/a:x=1", "/b:y=2"]),
+        ("variants", "['/a:x=1']", ["/a:x=1"]),
+        ("contexts", "[ab]*", ["[ab]*"]),
+        ("asset", "42", "42"),
+    ],
+)
+def test_texts_of_launch_arguments(name: str, text: str, value: Any) -> None:
+    assert typed_value(name, text) == value
+
+
+@pytest.mark.parametrize(
+    "text", ["tf_rate=abc", "tf_rate=-1", "strict=maybe", "max_prims=1.5", "tf_output=x", "shard=9"]
+)
+def test_texts_that_are_not_possible(text: str) -> None:
+    name, _, value = text.partition("=")
+    with pytest.raises(BridgeError, match=name):
+        typed_value(name, value)
+
+
+def test_machines_are_parsed() -> None:
+    assert parse_machines([]) == (Machine(),)
+    assert parse_machines(["a, u@b*3", "localhost"]) == (
+        Machine(host="a"),
+        Machine(host="u@b", weight=3),
+        Machine(),
+    )
+
+
+def test_waits_grow_and_begin_anew_after_a_minute_of_health() -> None:
+    delays = RestartDelays(most_s=30.0)
+    assert [delays.after(0.1) for _ in range(8)] == [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
+    assert [delays.after(61.0), delays.after(0.1)] == [0.0, 1.0]
+    never = RestartDelays(most_s=0.0)
+    assert [never.after(0.1) for _ in range(4)] == [0.0] * 4
+
+
+def test_what_the_fleet_sets_are_options_of_the_node() -> None:
+    for shard in fleet(parameters={"backend": "mujoco"}).shards:
+        assert set(shard.parameters) - {"lockstep", "other_robots"} <= set(OPTIONS)
