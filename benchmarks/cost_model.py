@@ -61,7 +61,8 @@ class Law:
 
 _ROBOT: Mapping[str, Term] = {"process": ONE, "robot": lambda shard: shard.robots}
 _OTHERS: Mapping[str, Term] = {"robot of another process": lambda shard: shard.others}
-_HEARD: Mapping[str, Term] = {"robot with a subscriber by UDP": lambda shard: shard.heard}
+SUBSCRIBER = "robot with a subscriber by UDP"
+_HEARD: Mapping[str, Term] = {SUBSCRIBER: lambda shard: shard.heard}
 _SQUARED: Mapping[str, Term] = {"square of its robots": lambda shard: shard.robots**2}
 
 SHARD_LAWS = (
@@ -196,13 +197,12 @@ def fit_model(
     Raises:
         BenchmarkError: A figure is missing.
     """
-    own = [shard_of(fleet) for fleet in fleets]
-    shard = {
-        law.figure: fit_law(
-            law, own, [value_of(values, f"shards.{each.name}.{law.figure}") for each in fleets]
-        )
-        for law in SHARD_LAWS
-    }
+    shard = {}
+    for law in SHARD_LAWS:
+        # Processes that use UDP alone have no shared memory and are no measure of what does not depend on subscribers.
+        fitted = [fleet for fleet in fleets if SUBSCRIBER in law.terms or not fleet.udp]
+        measured = [value_of(values, f"shards.{fleet.name}.{law.figure}") for fleet in fitted]
+        shard[law.figure] = fit_law(law, [shard_of(fleet) for fleet in fitted], measured)
     found: dict[discovery.Mode, Mapping[str, Fit]] = {
         mode: {
             law.figure: fit_law(
@@ -337,7 +337,7 @@ def robots_at_limit(model: CostModel, machines: Machines, rate: float) -> dict[s
     """
     cpu, memory = model.shard["cpu_moving"], model.shard["memory"]
     scale = rate / shards.RATE
-    robot = cpu.coefficient("robot") + cpu.coefficient("robot with a subscriber by UDP")
+    robot = cpu.coefficient("robot") + cpu.coefficient(SUBSCRIBER)
     core = (100.0 / scale - cpu.coefficient("process")) / robot
     return {
         "one core: the most of one process": core,
