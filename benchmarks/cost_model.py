@@ -74,7 +74,7 @@ SHARD_LAWS = (
         f"all threads of a process at {shards.RATE:g} Hz, of one core",
         {**_ROBOT, **_HEARD},
     ),
-    Law("memory", "MB", "memory of a process (PSS)", {**_ROBOT, **_OTHERS}),
+    Law("memory", "MB", "memory of a process (PSS)", _ROBOT),
     Law("start_cpu", "s", "CPU until a process is open", {**_ROBOT, **_SQUARED, **_OTHERS}),
     Law("describe_cpu", "s", "CPU of all descriptions, ticks not counted", {**_ROBOT, **_SQUARED}),
 )
@@ -88,10 +88,11 @@ PAIR_SQUARE = "square of a process's endpoints, and process that learns of them"
 _PAIR_SQUARE: Mapping[str, Term] = {PAIR_SQUARE: lambda graph: (graph.participants * graph.endpoints) ** 2}
 _PROCESS: Mapping[str, Term] = {"process": lambda graph: graph.participants}
 _JOINED: Mapping[str, Term] = {"process, the observer included": lambda graph: graph.participants + 1}
+OTHER_ENDPOINT = "endpoint of another process"
 _KNOWN: Mapping[str, Term] = {
     "process": ONE,
     "own endpoint": lambda graph: graph.endpoints,
-    "endpoint of another process": lambda graph: (graph.participants - 1) * graph.endpoints,
+    OTHER_ENDPOINT: lambda graph: (graph.participants - 1) * graph.endpoints,
 }
 _ALL: Mapping[str, Term] = {"graph": ONE, **_ENDPOINT}
 
@@ -311,13 +312,15 @@ def estimate(model: CostModel, machines: Machines, *, shards_each: int, rate: fl
         mode: {figure: fit.predict(graph) for figure, fit in fits.items()}
         for mode, fits in model.discovery.items()
     }
+    known = (processes - 1) * graph.endpoints
+    known_mb = model.discovery["simple"]["memory"].coefficient(OTHER_ENDPOINT) * known
     return Estimate(
         shard=shard,
         graph=graph,
         tick_ms=model.shard["tick_moving_cpu"].predict(shard),
         shard_cores=cores,
         cores=cores * shards_each,
-        memory_mb=model.shard["memory"].predict(shard) * shards_each,
+        memory_mb=(model.shard["memory"].predict(shard) + known_mb) * shards_each,
         start_s=model.shard["start_cpu"].predict(Shard(own, 0.0)),
         late_s=by_mode["server"]["late"],
         network_mb_s=model.robot_bytes * own * shards_each * rate * 1e-6,
