@@ -19,7 +19,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: make setup, or sour
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from builders.stages import write_fleet
-from fleet_runs import COMMAND, READY_S, FleetRun, JointStateLog, is_running, kill, wait_until
+from fleet_runs import COMMAND, READY_S, FleetRun, JointStateLog, children, is_running, kill, wait_until
 from usd_ros_bridge.testing.ros_observer import RosObserver
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "fleet" / "fleet.usda"
@@ -337,3 +337,21 @@ def test_the_simulation_is_ended_by_a_request(ros_domain: int, tmp_path: Path) -
         subprocess.run([*call, *request], check=True, capture_output=True, timeout=READY_S)
         assert fleet.wait(timeout=READY_S) == 0, fleet.output
         assert "fleet: shard 1 has finished" in fleet.output
+
+
+def test_the_fleet_ends_where_the_reader_of_its_output_goes_away(ros_domain: int, asset: Path) -> None:
+    command = [*COMMAND, str(asset), *OPTIONS]
+    fleet = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert fleet.stdout is not None
+    assert fleet.stderr is not None
+    for line in fleet.stdout:
+        if "1 of 3 shards ready" in line:
+            break
+    processes = children(fleet.pid)
+    fleet.stdout.close()
+    # The next line for it is that of the second shard.
+    errors = fleet.stderr.read()
+    fleet.stderr.close()
+    assert fleet.wait(timeout=READY_S) == 0
+    assert "Traceback" not in errors
+    assert not any(map(is_running, processes))
