@@ -28,6 +28,7 @@ NAMES = (
     "urdf",
     "recording",
     "view",
+    "lockstep",
     "shards",
     "discovery",
 )
