@@ -27,6 +27,7 @@ NAMES = (
     "live_change",
     "urdf",
     "recording",
+    "sweep",
     "view",
     "lockstep",
     "shards",

@@ -146,9 +146,12 @@ if TYPE_CHECKING:
     from usd_ros_bridge.sweep.sweep_description import StopCondition as StopCondition
     from usd_ros_bridge.sweep.sweep_description import Sweep as Sweep
     from usd_ros_bridge.sweep.sweep_description import TopicCommand as TopicCommand
+    from usd_ros_bridge.sweep.sweep_engine import SweepResult as SweepResult
+    from usd_ros_bridge.sweep.sweep_engine import run_sweep as run_sweep
     from usd_ros_bridge.sweep.sweep_file import load_sweep as load_sweep
     from usd_ros_bridge.sweep.sweep_file import parse_sweep as parse_sweep
     from usd_ros_bridge.sweep.sweep_file import sweep_schema as sweep_schema
+    from usd_ros_bridge.sweep.sweep_progress import SweepProgress as SweepProgress
     from usd_ros_bridge.sweep.sweep_run import RunOutcome as RunOutcome
     from usd_ros_bridge.sweep.sweep_run import RunWorker as RunWorker
 
@@ -210,7 +213,9 @@ _NAMES = {
     "sweep.run_specs": "RunSpec plan_runs",
     "sweep.sweep_description": "FunctionDriver LaunchDriver Randomization RunMetric Sampling Signal StartPose "
     "StopCondition Sweep TopicCommand",
+    "sweep.sweep_engine": "SweepResult run_sweep",
     "sweep.sweep_file": "load_sweep parse_sweep sweep_schema",
+    "sweep.sweep_progress": "SweepProgress",
     "sweep.sweep_run": "RunOutcome RunWorker",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
