@@ -8,12 +8,14 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal
 
 from usd_ros_bridge.errors import BridgeError, OptionError
 from usd_ros_bridge.reporting import Report, log_warning
+from usd_ros_bridge.requirements import missing_requirement
 from usd_ros_bridge.sweep.output_directory import REPORT, TABLE, OutputDirectory
 from usd_ros_bridge.sweep.ray_cluster import RayCluster
 from usd_ros_bridge.sweep.ray_workers import RayPool
@@ -37,6 +39,7 @@ from usd_ros_bridge.sweep.worker_pool import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_NEEDED: Final = ("pyarrow", "matplotlib")
 Recorded = Literal["none", "failed", "all"]
 DEFAULT_RETRIES: Final = 2
 KEPT: Final = "the journal has the runs so far, and --resume continues"
@@ -116,9 +119,13 @@ def run_sweep(
 
     Raises:
         OptionError: An option is not possible, the directory is of something else, or there is no cluster.
-        BridgeError: The asset or something that the sweep names is missing, or the results cannot be written.
+        BridgeError: The asset or something that the sweep names is missing, the results cannot be written, or a package
+            of the extra `ray` is not installed.
     """
     _check(workers=workers, retries=retries, timeout=timeout, upload=upload, address=address)
+    # Before anything is written: a sweep of hours must not end without a table.
+    for module in (*_NEEDED, *(("ray",) if workers != 0 else ())):
+        _import(module)
     specs = plan_runs(sweep)
     directory = OutputDirectory(Path(output))
     with ExitStack() as resources:
@@ -412,6 +419,13 @@ class _Running:
     started: float
     began: float
     ended: bool = False
+
+
+def _import(module: str) -> None:
+    try:
+        import_module(module)
+    except ImportError as error:
+        raise missing_requirement(error) or BridgeError(f"{module} cannot be imported: {error}") from error
 
 
 def _check(*, workers: int | None, retries: int, timeout: float, upload: bool, address: str | None) -> None:
