@@ -249,6 +249,9 @@ class SweepEngine:
             BridgeError: It cannot be written. The journal has all.
         """
         del kind, trace
+        if error is not None and not self._records:
+            self._directory.discard()
+            return
         try:
             self._finish()
         except BridgeError:

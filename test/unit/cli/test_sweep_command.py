@@ -134,6 +134,7 @@ def test_mistakes_are_one_line(tmp_path: Path, arguments: tuple[str, ...], fault
     write_sweep(tmp_path)
     given = [str(tmp_path / each) if each.endswith(".yaml") else each for each in arguments]
     ended = call_cli("sweep", *given)
+    assert not (ROOT / "small_results").exists()
     assert ended.returncode == 2
     assert ended.stdout == ""
     line = ended.stderr.splitlines()[-1]
