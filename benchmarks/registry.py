@@ -29,6 +29,7 @@ NAMES = (
     "recording",
     "sweep",
     "view",
+    "lockstep",
     "shards",
     "discovery",
 )

@@ -60,5 +60,5 @@ def test_a_publisher_makes_no_message_that_nobody_reads() -> None:
             "/World/rover/Interfaces/odom"
         }
         assert messages.read("tf_static").transforms
-    with pytest.raises(BridgeError, match="nothing publishes on the topic 'odometry'; there are: .*odom"):
+    with pytest.raises(BridgeError, match=r"nothing publishes on the topic 'odometry'; there are: .*odom"):
         messages.read("odometry")
