@@ -17,14 +17,14 @@ from usd_ros_bridge.errors import BridgeError, OptionError
 from usd_ros_bridge.reporting import Report, log_warning
 from usd_ros_bridge.requirements import missing_requirement
 from usd_ros_bridge.sweep.output_directory import REPORT, TABLE, OutputDirectory
-from usd_ros_bridge.sweep.ray_cluster import RayCluster
+from usd_ros_bridge.sweep.ray_cluster import RayCluster, import_ray
 from usd_ros_bridge.sweep.ray_workers import RayPool
 from usd_ros_bridge.sweep.report_page import write_report
 from usd_ros_bridge.sweep.results_table import read_table, results_table, write_table
 from usd_ros_bridge.sweep.run_journal import JOURNAL, RunJournal
 from usd_ros_bridge.sweep.run_queue import RunAttempt, RunQueue
 from usd_ros_bridge.sweep.run_record import RunRecord, finished_record, lost_record
-from usd_ros_bridge.sweep.run_specs import plan_runs
+from usd_ros_bridge.sweep.run_specs import RunSpec, plan_runs
 from usd_ros_bridge.sweep.sweep_description import Sweep
 from usd_ros_bridge.sweep.sweep_progress import ProgressMeter, ProgressView
 from usd_ros_bridge.sweep.worker_pool import (
@@ -124,8 +124,10 @@ def run_sweep(
     """
     _check(workers=workers, retries=retries, timeout=timeout, upload=upload, address=address)
     # Before anything is written: a sweep of hours must not end without a table.
-    for module in (*_NEEDED, *(("ray",) if workers != 0 else ())):
+    for module in _NEEDED:
         _import(module)
+    if workers != 0:
+        import_ray()
     specs = plan_runs(sweep)
     directory = OutputDirectory(Path(output))
     with ExitStack() as resources:
@@ -151,17 +153,8 @@ def run_sweep(
         )
         resources.push(engine.finish)
         if waiting:
-            if workers == 0:
-                pool: WorkerPool = InProcessPool(sweep, waiting[0])
-                count = 1
-            else:
-                cluster = RayCluster()
-                resources.callback(cluster.close)
-                cluster.open(
-                    workers=workers, address=address, upload=sweep.directory or "." if upload else ""
-                )
-                pool, count = RayPool(cluster, sweep, waiting[0]), workers or cluster.cores
-            resources.callback(pool.close)
+            folder = (sweep.directory or ".") if upload else ""
+            pool, count = _open_pool(sweep, waiting[0], resources, workers, address, folder)
             engine.run(pool, min(count, len(waiting)))
     return engine.result()
 
@@ -422,6 +415,27 @@ class _Running:
     started: float
     began: float
     ended: bool = False
+
+
+def _open_pool(
+    sweep: Sweep,
+    sample: RunSpec,
+    resources: ExitStack,
+    workers: int | None,
+    address: str | None,
+    upload: str,
+) -> tuple[WorkerPool, int]:
+    """Return the workers, and how many to start. `resources` closes them."""
+    if workers == 0:
+        pool: WorkerPool = InProcessPool(sweep, sample)
+        count = 1
+    else:
+        cluster = RayCluster()
+        resources.callback(cluster.close)
+        cluster.open(workers=workers, address=address, upload=upload)
+        pool, count = RayPool(cluster, sweep, sample), workers or cluster.cores
+    resources.callback(pool.close)
+    return pool, count
 
 
 def _import(module: str) -> None:
