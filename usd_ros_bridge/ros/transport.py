@@ -24,7 +24,6 @@ LEAST_SEGMENT_BYTES = 2**20
 LEAST_FREE_BYTES = 2 * 2**20
 """Fast DDS itself takes about 1.2 MiB for a participant: two segments, and a queue for each port."""
 
-_PUBLICATION_MODE = "RMW_FASTRTPS_PUBLICATION_MODE"
 _AUTO = "AUTO"
 GRAPH_BYTES, GRAPH_PERIOD_MS = 256 * 1024, 100
 """Most that is sent of lists of a process's endpoints in a period; a list of 8,000 endpoints has 128 KiB."""
@@ -112,13 +111,13 @@ def use_large_message_transport(*, discovery_thread: bool = False, most_bytes: i
         # Fast DDS 2 has no such setting for discovery.
         threaded = discovery_thread and variable == _LIBRARIES["libfastdds.so"]
         # In another mode rmw_fastrtps overrides how a profile sends, and the profile with a thread is refused.
-        graph = threaded and os.environ.get(_PUBLICATION_MODE, _AUTO) == _AUTO
+        graph = threaded and os.environ.get("RMW_FASTRTPS_PUBLICATION_MODE", _AUTO) == _AUTO
         text = profile_xml(size, udp=not _range_is_localhost(), discovery_thread=threaded, graph_thread=graph)
         profile = _profile(text)
         os.environ[variable] = profile
         if graph:
             # All other topics are sent at once as before: that is the default of Fast DDS, too.
-            os.environ[_PUBLICATION_MODE] = _AUTO
+            os.environ["RMW_FASTRTPS_PUBLICATION_MODE"] = _AUTO
         if threaded:
             _threaded_profiles().add(profile)
     except OSError:
