@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks.harness import BenchmarkError, Options, Result
 from benchmarks.processes import UDP_ON_LOOPBACK, Child, peer, shared_memory_files
-from usd_ros_bridge.testing.ros_domains import remove_abandoned
+from usd_ros_bridge.ros_domains import remove_abandoned
 
 LINKS = 30
 RATE = 20.0

@@ -142,14 +142,14 @@ def parse_contexts(texts: Iterable[str]) -> tuple[str, ...]:
     return entries
 
 
-class Shard(NamedTuple):
+class ShardNumber(NamedTuple):
     """One of `total` equal parts of a fleet. Numbers begin at 1."""
 
     number: int
     total: int
 
 
-def parse_shard(text: str) -> Shard | None:
+def parse_shard(text: str) -> ShardNumber | None:
     """Return the meaning of `K/N`: part K of N, from 1; None for an empty text.
 
     Raises:
@@ -158,7 +158,7 @@ def parse_shard(text: str) -> Shard | None:
     if not text.strip():
         return None
     found = re.fullmatch(r"\s*([0-9]{1,9})\s*/\s*([0-9]{1,9})\s*", text)
-    shard = Shard(int(found[1]), int(found[2])) if found else Shard(0, 0)
+    shard = ShardNumber(int(found[1]), int(found[2])) if found else ShardNumber(0, 0)
     if not 1 <= shard.number <= shard.total:
         raise OptionError(f"shard {quoted(text)} is not possible: write K/N, part K of N, as 1/4 to 4/4 are")
     return shard
@@ -450,7 +450,6 @@ class PlanOptions:
         choices=get_args(OtherRobots),
         flag="--other-robots",
         launch=True,
-        live=True,
     )
     implicit_context: bool = _parameter(
         True,

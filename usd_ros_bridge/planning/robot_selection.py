@@ -1,18 +1,19 @@
 """Robot selection: which robots of a stage a bridge serves, by the options `contexts` and `shard`.
 
 A selector is a prim path (`/World/robot_1`), a namespace (`fleet/robot_1`, without a leading slash), or a glob of
-either: `*`, `?` and `[...]` stand for characters of one segment, a segment `**` for any number of segments. It selects
+either: `*`, `?` and `[...]` stand for characters of one segment, `**` for any number of segments. It selects
 all robots at or below what it matches. With `!` in front it takes robots out.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Final
 
 from usd_ros_bridge.errors import OptionError, did_you_mean, quoted
+from usd_ros_bridge.model.path_globs import WILDCARD, glob_pattern
 from usd_ros_bridge.model.stage import RobotRoot
 from usd_ros_bridge.options import PlanOptions, parse_shard
 from usd_ros_bridge.planning import names
@@ -25,8 +26,6 @@ MAX_LISTED: Final = 20
 """How many robots the message about an unknown selector lists."""
 
 _EXCLUDE: Final = "!"
-_ANY_DEPTH: Final = "**"
-_WILD: Final = frozenset("*?[")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,28 +109,26 @@ def _selected(entries: Sequence[str], robots: Sequence[RobotRoot]) -> tuple[set[
 class _Selector:
     """An entry of `contexts`."""
 
-    __slots__ = ("excludes", "is_glob", "is_path", "segments", "text")
+    __slots__ = ("excludes", "is_glob", "is_path", "pattern", "text")
 
     def __init__(self, entry: str) -> None:
-        """Take an entry apart."""
+        """Take an entry apart.
+
+        Raises:
+            OptionError: Its brackets are no range of characters.
+        """
         self.excludes = entry.startswith(_EXCLUDE)
         self.text = entry.removeprefix(_EXCLUDE).strip().rstrip("/") or OUTSIDE
         self.is_path = self.text.startswith("/")
-        self.is_glob = not _WILD.isdisjoint(self.text)
-        self.segments = self.text.strip("/").split("/")
+        self.is_glob = WILDCARD.search(self.text) is not None
+        try:
+            self.pattern = glob_pattern(self.text)
+        except re.error as error:
+            raise OptionError(f"contexts: {quoted(self.text)} is no glob: {error.msg}") from None
 
     def matches(self, name: str) -> bool:
         """Return whether a path or namespace is at or below what a glob matches."""
-        return _begins_with(name.strip("/").split("/") if name else [], self.segments)
-
-
-def _begins_with(segments: Sequence[str], pattern: Sequence[str]) -> bool:
-    if not pattern:
-        return True
-    first, *rest = pattern
-    if first == _ANY_DEPTH:
-        return any(_begins_with(segments[skipped:], rest) for skipped in range(len(segments) + 1))
-    return bool(segments) and fnmatchcase(segments[0], first) and _begins_with(segments[1:], rest)
+        return any(map(self.pattern.fullmatch, _and_above(name)))
 
 
 def _matches(selectors: Sequence[_Selector], robots: Sequence[RobotRoot]) -> list[list[str]]:

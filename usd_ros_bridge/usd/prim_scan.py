@@ -32,6 +32,34 @@ _COLLISION_GROUP: Final = "PhysicsCollisionGroup"
 _MERGE_GROUP: Final = "physics:mergeGroup"
 _BODY_ENDS: Final = ("physics:body0", "physics:body1")
 _COLLECTION: Final = "collection:"
+_PROPERTIES: Final = "properties"
+_ATTRIBUTES: Final = (
+    "xformOp",
+    "primvars:",
+    "inputs:",
+    "outputs:",
+    "drive:",
+    "limit:",
+    "state:",
+    "ros:context:",
+    "ros:topic:",
+    "ros:service:",
+    "ros:action:",
+    "ros:joint:",
+    "physics:local",
+    "physics:lowerLimit",
+    "physics:upperLimit",
+    "physics:axis",
+    "physics:mass",
+    "visibility",
+    "size",
+    "height",
+    "radius",
+    "points",
+    "faceVertex",
+    "normals",
+)
+"""How the names of properties begin that are never relationships: most of them."""
 _IDLE_COLLECTIONS: Final = ("collection:colliders:", "collection:lightLink:", "collection:shadowLink:")
 """Collections whose members need not exist: groups of colliders, and what lights shine on."""
 
@@ -360,9 +388,12 @@ class _RobotFinder:
         """Yield the relationships of a prim that lead out of its robot, or anywhere where it is in none."""
         is_inside = place.kind == _ROBOT
         for spec in index.primStack:
-            for each in spec.relationships:
-                name = each.name
-                if not is_inside and name.startswith(_IDLE_COLLECTIONS):
+            # Its `relationships` would make a Python object of every property.
+            for name in spec.GetInfo(_PROPERTIES):
+                if name.startswith(_ATTRIBUTES) or (not is_inside and name.startswith(_IDLE_COLLECTIONS)):
+                    continue
+                each = spec.layer.GetRelationshipAtPath(spec.path.AppendProperty(name))
+                if each is None:
                     continue
                 kind = (
                     "joint" if name in _BODY_ENDS else "collection" if name.startswith(_COLLECTION) else "tie"

@@ -48,6 +48,8 @@ def chosen(*entries: str, shard: str = "") -> list[str]:
         (("fleet/robot_[02-9]*",), ["/World/robot_2"]),
         (("*/robot_?, cell/deep",), ["/World/robot_1", "/World/robot_2", "/World/cell/deep/arm"]),
         (("hall/",), ["/Hall/robot_1"]),
+        (("fleet/robot_[!1]",), ["/World/robot_2"]),
+        (("**/arm",), ["/World/cell/arm", "/World/cell/deep/arm"]),
         (("/World", "!/World/robot_*", "!cell"), ["/World/nameless"]),
         (("!/World",), ["/Hall/robot_1", "/Hall/faulty"]),
         (("! /World, !hall",), ["/Hall/faulty"]),
@@ -108,6 +110,11 @@ def test_a_selector_of_nothing_is_one_line_that_lists_what_exists(entry: str, sa
 def test_what_commas_cut_apart_is_refused(text: str) -> None:
     with pytest.raises(OptionError, match="contexts: "):
         parse_contexts([text])
+
+
+def test_a_range_that_is_none_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"contexts: 'robot_\[9-0\]' is no glob"):
+        chosen("robot_[9-0]")
 
 
 def test_lists_and_commas_are_the_same() -> None:
