@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import ROOT, BenchmarkError
-from usd_ros_bridge.testing.ros_domains import DomainReservation, reserve_domain
+from usd_ros_bridge.ros_domains import DomainReservation, reserve_domain
 
 GRACE_SECONDS = 5.0
 _REEXEC_MARK = "_ROS_WHEELS_BOOTSTRAP_COMPLETE"

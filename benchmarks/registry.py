@@ -27,7 +27,9 @@ NAMES = (
     "live_change",
     "urdf",
     "recording",
+    "sweep",
     "view",
+    "lockstep",
     "shards",
     "discovery",
 )

@@ -30,11 +30,11 @@ from launch_ros.actions import Node
 from launch_ros.substitutions import ExecutableInPackage
 
 from usd_ros_bridge.errors import OptionError, quoted
-from usd_ros_bridge.fleet.discovery_server import library_path, server_command
+from usd_ros_bridge.fleet.discovery_server import server_command
 from usd_ros_bridge.fleet.fleet import Fleet, FleetOptions, make_fleet
-from usd_ros_bridge.fleet.machines import RemoteShell
+from usd_ros_bridge.fleet.machines import NOT_EXECUTABLE, NOT_FOUND, SSH_FAILED, RemoteShell
 from usd_ros_bridge.fleet.parameter_text import typed_value
-from usd_ros_bridge.fleet.shards import OWN, Shard
+from usd_ros_bridge.fleet.shards import OWN, FleetShard
 from usd_ros_bridge.options import OPTIONS
 from usd_ros_bridge.process_settings import EXIT_STRICT, EXIT_USAGE, STATUS_PREFIX
 
@@ -42,8 +42,6 @@ PACKAGE = "usd_ros_bridge"
 RESPAWN_DELAY_S = 1.0
 STATUS = "fleet status: "
 """Beginning of the lines by which a shard says that it is ready, or has finished."""
-
-SSH_FAILED, NOT_EXECUTABLE, NOT_FOUND = 255, 126, 127
 
 # The node parameters that have a launch argument of the same name.
 PARAMETERS = [name for name, row in OPTIONS.items() if row.launch and name not in (*OWN, "asset")]
@@ -113,7 +111,7 @@ def fleet_options(context: LaunchContext) -> FleetOptions:
     )
 
 
-def shard_action(fleet: Fleet, shard: Shard, *, respawn: bool) -> ExecuteProcess:
+def shard_action(fleet: Fleet, shard: FleetShard, *, respawn: bool) -> ExecuteProcess:
     """Return the action that runs a shard: a node, or ssh."""
     environment = {**fleet.environment, STATUS_PREFIX: STATUS}
     again: dict[str, Any] = {"respawn": respawn, "respawn_delay": RESPAWN_DELAY_S, "output": "both"}
@@ -148,7 +146,7 @@ class ShardEvents:
         self._robots: dict[int, int] = {}
         self._was_ready: set[int] = set()
 
-    def on_output(self, shard: Shard, event: ProcessIO) -> list[LaunchDescriptionEntity] | None:
+    def on_output(self, shard: FleetShard, event: ProcessIO) -> list[LaunchDescriptionEntity] | None:
         """Handle what a shard prints on standard output."""
         found: list[LaunchDescriptionEntity] = []
         for line in event.text.decode(errors="replace").splitlines():
@@ -156,7 +154,7 @@ class ShardEvents:
                 found += self._status(shard, json.loads(line[len(STATUS) :]))
         return found or None
 
-    def _status(self, shard: Shard, status: Mapping[str, Any]) -> Iterable[LaunchDescriptionEntity]:
+    def _status(self, shard: FleetShard, status: Mapping[str, Any]) -> Iterable[LaunchDescriptionEntity]:
         if status["state"] == "finished":
             if not self._ends_by_itself:
                 yield EmitEvent(event=Shutdown(reason=f"shard {shard.number} has finished"))
@@ -167,7 +165,7 @@ class ShardEvents:
         if len(self._robots) == count:
             yield LogInfo(msg=f"fleet: {count} shards ready, {sum(self._robots.values())} robots")
 
-    def on_exit(self, shard: Shard, event: ProcessExited) -> list[LaunchDescriptionEntity] | None:
+    def on_exit(self, shard: FleetShard, event: ProcessExited) -> list[LaunchDescriptionEntity] | None:
         """Handle the end of a shard: one that refuses what it is asked for would do so again."""
         self._robots.pop(shard.number, None)
         statuses = {EXIT_USAGE}
@@ -196,11 +194,11 @@ def fleet_actions(context: LaunchContext) -> list[LaunchDescriptionEntity]:
         command = server_command(fleet.discovery_server)
         actions.append(
             ExecuteProcess(
-                cmd=list(command),
+                cmd=list(command.words),
                 name="discovery_server",
-                additional_env=library_path(command[0]),
+                additional_env=dict(command.environment),
                 respawn=True,
-                respawn_delay=RESPAWN_DELAY_S,
+                respawn_delay=max(RESPAWN_DELAY_S, command.restart_delay),
                 output="both",
             )
         )

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from usd_ros_bridge import process_settings
-from usd_ros_bridge.testing.ros_domains import (
+from usd_ros_bridge.ros_domains import (
     DomainReservation,
     remove_abandoned,
     reserve_domain,

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from usd_ros_bridge.backends.base import EntityBackend as EntityBackend
     from usd_ros_bridge.backends.base import EntityState as EntityState
     from usd_ros_bridge.backends.base import Goal as Goal
+    from usd_ros_bridge.backends.base import ObstacleBackend as ObstacleBackend
+    from usd_ros_bridge.backends.base import ObstacleMotion as ObstacleMotion
     from usd_ros_bridge.backends.base import RayBackend as RayBackend
     from usd_ros_bridge.backends.base import RayCaster as RayCaster
     from usd_ros_bridge.backends.base import RayHits as RayHits
@@ -136,17 +138,20 @@ if TYPE_CHECKING:
     from usd_ros_bridge.sweep.run_specs import plan_runs as plan_runs
     from usd_ros_bridge.sweep.sweep_description import FunctionDriver as FunctionDriver
     from usd_ros_bridge.sweep.sweep_description import LaunchDriver as LaunchDriver
-    from usd_ros_bridge.sweep.sweep_description import Placement as Placement
     from usd_ros_bridge.sweep.sweep_description import Randomization as Randomization
     from usd_ros_bridge.sweep.sweep_description import RunMetric as RunMetric
     from usd_ros_bridge.sweep.sweep_description import Sampling as Sampling
     from usd_ros_bridge.sweep.sweep_description import Signal as Signal
+    from usd_ros_bridge.sweep.sweep_description import StartPose as StartPose
     from usd_ros_bridge.sweep.sweep_description import StopCondition as StopCondition
     from usd_ros_bridge.sweep.sweep_description import Sweep as Sweep
     from usd_ros_bridge.sweep.sweep_description import TopicCommand as TopicCommand
+    from usd_ros_bridge.sweep.sweep_engine import SweepResult as SweepResult
+    from usd_ros_bridge.sweep.sweep_engine import run_sweep as run_sweep
     from usd_ros_bridge.sweep.sweep_file import load_sweep as load_sweep
     from usd_ros_bridge.sweep.sweep_file import parse_sweep as parse_sweep
     from usd_ros_bridge.sweep.sweep_file import sweep_schema as sweep_schema
+    from usd_ros_bridge.sweep.sweep_progress import SweepProgress as SweepProgress
     from usd_ros_bridge.sweep.sweep_run import RunOutcome as RunOutcome
     from usd_ros_bridge.sweep.sweep_run import RunWorker as RunWorker
 
@@ -156,8 +161,8 @@ _NAMES = {
     "api": "add_physics load_plan",
     "backends.array": "ArrayBackend rows_of",
     "backends.base": "ActionBackend Backend BackendContext BackendInput BodyContacts Capabilities ContactBackend "
-    "EntityBackend EntityState Goal RayBackend RayCaster RayHits RenderBackend SensorBackend "
-    "ServiceBackend StateTransferBackend",
+    "EntityBackend EntityState Goal ObstacleBackend ObstacleMotion RayBackend RayCaster RayHits RenderBackend "
+    "SensorBackend ServiceBackend StateTransferBackend",
     "backends.mujoco": "MujocoBackend build_spec compile_model",
     "controllers.controller_group": "ControllerContext ControllerGroup GoalGroup GoalPort OdometryGroup PassiveGroup "
     "References StatefulGroup",
@@ -206,9 +211,11 @@ _NAMES = {
     "sweep.distributions": "Discrete LogUniform Normal Uniform",
     "sweep.run_context": "RunContext",
     "sweep.run_specs": "RunSpec plan_runs",
-    "sweep.sweep_description": "FunctionDriver LaunchDriver Placement Randomization RunMetric "
-    "Sampling Signal StopCondition Sweep TopicCommand",
+    "sweep.sweep_description": "FunctionDriver LaunchDriver Randomization RunMetric Sampling Signal StartPose "
+    "StopCondition Sweep TopicCommand",
+    "sweep.sweep_engine": "SweepResult run_sweep",
     "sweep.sweep_file": "load_sweep parse_sweep sweep_schema",
+    "sweep.sweep_progress": "SweepProgress",
     "sweep.sweep_run": "RunOutcome RunWorker",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}

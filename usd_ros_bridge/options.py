@@ -450,7 +450,6 @@ class PlanOptions:
         choices=get_args(OtherRobots),
         flag="--other-robots",
         launch=True,
-        live=True,
     )
     implicit_context: bool = _parameter(
         True,

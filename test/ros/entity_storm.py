@@ -505,7 +505,7 @@ def main() -> None:
     if arguments.cycles is not None:
         cycle(arguments.cycles, arguments.seed)
         return
-    from usd_ros_bridge.testing.ros_domains import reserve_domain
+    from usd_ros_bridge.ros_domains import reserve_domain
 
     os.environ["ROS_DOMAIN_ID"] = str(reserve_domain().domain_id)
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"

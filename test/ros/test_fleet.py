@@ -1,4 +1,4 @@
-"""`usd_ros_bridge fleet`: shards as processes, their ends and restarts, the discovery server, mistakes of the caller."""
+"""`usd_ros_bridge fleet`: shards as processes, their ends and restarts, the discovery server, mistakes of callers."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def publishers(log: JointStateLog, robot: str) -> list[str]:
 
 
 def wait_until_each_is_served_once(log: JointStateLog) -> None:
-    """Waits until the graph has one publisher for each robot: dead ones are in it until their lease ends, after 20 s."""
+    """Waits until the graph has one publisher for each robot. It has dead ones until their lease ends, 20 s."""
     wanted = {robot: [f"usd_ros_bridge_{shard}"] for shard, robots in OF_SHARD.items() for robot in robots}
     wait_until(
         lambda: all(publishers(log, robot) == names for robot, names in wanted.items()),

@@ -289,6 +289,40 @@ def test_the_leaders_services_act_on_all(ros_harness: Any, tmp_path: Path) -> No
             time.reset().result()
 
 
+def test_shards_go_on_when_they_read_their_stage_again(ros_harness: Any, tmp_path: Path) -> None:
+    asset = write_sliders(tmp_path, SLIDERS)
+    options = BridgeOptions(real_time_factor=0.0)
+    with running_shards(asset, 2, options=options) as shards:
+        driver = Driver(ros_harness, shards)
+        driver.drive(2, 0.2)
+        text = asset.read_text()
+        for size in ("0.5", "0.6"):
+            asset.write_text(text.replace("(0.4, 0.3, 0.1)", f"({size}, 0.3, 0.1)"))
+            for shard in shards:
+                report = shard.bridge.reload().result()
+                assert not report.found, report
+                reached = shard.now_ns
+                ros_harness.wait_for(
+                    lambda reached=reached: min(each.now_ns for each in shards) > reached + 1_000_000_000,
+                    what="time",
+                )
+        with pytest.raises(BridgeError, match="the shard that the bridge started as"):
+            shards[1].bridge.change(plan_options=PlanOptions(shard="1/2", other_robots="obstacles")).result()
+        place = shards[0].backend.obstacles().index("/World/robot_2/box")
+        simulation = shards[0].backend.simulation
+        assert simulation.model.geom("/World/robot_2/box/shape").size[0] == pytest.approx(0.3)
+        ros_harness.wait_for(
+            lambda: (
+                abs(
+                    simulation.data.mocap_pos[place, 0]
+                    - shards[1].poses[max(shards[1].poses)]["/World/robot_2/box"][0]
+                )
+                < 0.05
+            ),
+            what="the obstacle where the robot is",
+        )
+
+
 def test_without_lockstep_obstacles_follow_the_newest_poses(ros_harness: Any, tmp_path: Path) -> None:
     asset = write_sliders(tmp_path, SLIDERS)
     options = BridgeOptions(real_time_factor=1.0)

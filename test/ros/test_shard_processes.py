@@ -17,6 +17,7 @@ pytest.importorskip("mujoco", reason="mujoco is not installed")
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
 
 from builders.carts import write_sliders
 from effort import examples
@@ -28,6 +29,9 @@ SHARDS = 3
 START_S = 90.0
 KILLS = examples(2)
 """How often each of leader and followers is killed."""
+
+
+pytestmark = pytest.mark.timeout(240 + 60 * KILLS)
 
 
 def seconds(stamp: Any) -> float:
@@ -100,6 +104,14 @@ class Fleet:
         start = self.clock
         self.wait_for(lambda: self.clock > start + duration, f"{duration:.3f} s of bridge time")
 
+    def ask(self, name: str) -> Any:
+        """Call a service without arguments, and return the response."""
+        client = self.harness.node.create_client(Trigger, name)
+        self.wait_for(client.service_is_ready, name)
+        future = client.call_async(Trigger.Request())
+        self.wait_for(future.done, f"an answer of {name}")
+        return future.result()
+
     def _take_clock(self, message: Any) -> None:
         self.clock = seconds(message.clock)
 
@@ -117,6 +129,7 @@ def fleet(ros_harness: Any, tmp_path: Path) -> Iterator[Fleet]:
         yield running
 
 
+@pytest.mark.slow
 def test_shards_that_are_killed_stop_nobody_else_and_take_part_again(fleet: Fleet) -> None:
     choose = random.Random(21)
     fleet.wait_until_together(0.1)
@@ -142,6 +155,7 @@ def test_shards_that_are_killed_stop_nobody_else_and_take_part_again(fleet: Flee
         )
 
 
+@pytest.mark.slow
 def test_followers_stand_still_without_their_leader_and_start_over_with_the_next(fleet: Fleet) -> None:
     choose = random.Random(22)
     fleet.wait_until_together(0.1)
@@ -154,6 +168,7 @@ def test_followers_stand_still_without_their_leader_and_start_over_with_the_next
                 "a report",
             )
         stood = max(fleet.stamps.values())
+        assert fleet.ask("/shard_2/reload").success, "services of a shard that waits answer"
         assert fleet.stamps[2] == pytest.approx(fleet.stamps[3], abs=0.03)
         fleet.start(1)
         fleet.wait_for(lambda stood=stood: max(fleet.stamps.values()) < stood - 0.5, "time that starts over")
@@ -161,3 +176,14 @@ def test_followers_stand_still_without_their_leader_and_start_over_with_the_next
     for number in (2, 3):
         assert fleet.programs[number].process.poll() is None, "it is the process of the start"
         fleet.wait_for(lambda number=number: "the leader is back" in fleet.programs[number].output, "news")
+
+
+def test_a_shard_that_closes_is_not_waited_for(fleet: Fleet) -> None:
+    fleet.wait_until_together(0.1)
+    assert fleet.programs[3].interrupt() == 0
+    fleet.pass_time(0.5)
+    assert fleet.stamps[2] > 0.1
+    fleet.wait_for(lambda: "shard 3 has left" in fleet.programs[1].output, "news")
+    assert "has not reached" not in fleet.programs[1].output
+    assert fleet.programs[1].interrupt() == 0
+    assert fleet.programs[2].interrupt() == 0

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from usd_ros_bridge.ros_domains import reserve_domain
 from usd_ros_bridge.sweep.run_specs import RunSpec
 from usd_ros_bridge.sweep.sweep_description import LaunchDriver, RunMetric, Signal, StopCondition, Sweep
 from usd_ros_bridge.sweep.sweep_run import RunOutcome, RunWorker
-from usd_ros_bridge.testing.ros_domains import reserve_domain
 
 pytest.importorskip("mujoco")
 pytest.importorskip("pxr")

@@ -36,7 +36,7 @@ from cli_calls import call_cli
 from hidden_modules import start_without
 from programs import Program
 from usd_ros_bridge.ros.message_text import message_to_csv
-from usd_ros_bridge.testing.ros_domains import reserve_domain
+from usd_ros_bridge.ros_domains import reserve_domain
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("ros2cli") is not None, reason="with ros2cli, `ros2` is the one to use"

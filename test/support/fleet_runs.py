@@ -11,6 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from usd_ros_bridge.testing.ros_observer import RosObserver
 
 COMMAND = (sys.executable, "-m", "usd_ros_bridge", "fleet")
 READY_S = 90.0
-_SHARD = re.compile(r"shard:=(\d+)/\d+")
+_SHARD = re.compile(r'shard:="?(\d+)/\d+')
 
 
 class FleetRun(Program):
@@ -129,4 +130,4 @@ class JointStateLog:
         stamps = self.stamps[robot]
         first = next((n for n, stamp in enumerate(stamps) if stamp >= since), len(stamps))
         recent = stamps[max(first - 1, 0) :]
-        return [later - earlier for earlier, later in zip(recent, recent[1:], strict=False)]
+        return [later - earlier for earlier, later in pairwise(recent)]

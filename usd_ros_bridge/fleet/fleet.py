@@ -20,7 +20,7 @@ from usd_ros_bridge.fleet.discovery_server import (
 )
 from usd_ros_bridge.fleet.machines import Machine, RemoteShell, deal, parse_machines
 from usd_ros_bridge.fleet.parameter_text import split_off, split_off_remaps, typed_value, values_in_files
-from usd_ros_bridge.fleet.shards import DERIVED, OWN, Shard, shard_parameters
+from usd_ros_bridge.fleet.shards import DERIVED, OWN, FleetShard, shard_parameters
 from usd_ros_bridge.options import BRIDGE
 
 MAX_SHARDS: Final = 1000
@@ -81,7 +81,7 @@ class Fleet:
         warnings: What to tell people first.
     """
 
-    shards: tuple[Shard, ...]
+    shards: tuple[FleetShard, ...]
     count: int
     discovery_server: DiscoveryServer | None = None
     starts_server: bool = False
@@ -93,7 +93,7 @@ class Fleet:
         """Return the variables that the bridges get besides those of this process."""
         return {} if self.discovery_server is None else {CLIENT_VARIABLE: self.discovery_server.location}
 
-    def command(self, shard: Shard, environment: Mapping[str, str]) -> tuple[str, ...]:
+    def command(self, shard: FleetShard, environment: Mapping[str, str]) -> tuple[str, ...]:
         """Return the command that runs a shard.
 
         Args:
@@ -146,7 +146,7 @@ def make_fleet(options: FleetOptions) -> Fleet:
     )
 
 
-def _shards(options: FleetOptions, machines: Sequence[Machine]) -> list[Shard]:
+def _shards(options: FleetOptions, machines: Sequence[Machine]) -> list[FleetShard]:
     names = (*DERIVED, *OWN, "backend")
     marked = _without_marks(options.ros_args)
     texts, ros_args = split_off(names, marked)
@@ -167,7 +167,7 @@ def _shards(options: FleetOptions, machines: Sequence[Machine]) -> list[Shard]:
         # One for all: shards with and without simulated time would not fit together.
         given["backend"] = backend_of(given, command=options.command)
     return [
-        Shard(
+        FleetShard(
             number=number,
             count=options.shards,
             machine=machine,

@@ -16,6 +16,11 @@ LOCAL: Final = "localhost"
 INTERRUPT: Final = b"\x03"
 """What ends a program at the other end of `ssh -tt`, as Ctrl-C does."""
 
+SSH_FAILED: Final = 255
+NOT_EXECUTABLE: Final = 126
+NOT_FOUND: Final = 127
+"""Exit statuses of ssh, and of a shell whose set-up failed or that lacks the program."""
+
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:%-]*")
 """Never one that ssh would take as an option."""
 _MOST_WEIGHT: Final = 1000
@@ -77,7 +82,7 @@ class RemoteShell:
         words = [f"{name}={value}" for name, value in environment.items()]
         run = f"exec env {shlex.join(words)} {self.command} {shlex.join(arguments)}"
         # `source` is bash's. `exec`: one process, which the end of the terminal reaches.
-        script = f"{self.setup} && {run}" if self.setup else run
+        script = f"{self.setup} || exit {NOT_EXECUTABLE}; {run}" if self.setup else run
         return (*_words("ssh", self.ssh), *_SSH_OPTIONS, host, f"exec bash -c {shlex.quote(script)}")
 
 

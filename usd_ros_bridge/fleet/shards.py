@@ -25,7 +25,7 @@ _WITH_OBSTACLES = ("mujoco",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shard:
+class FleetShard:
     """One bridge of a fleet.
 
     Attributes:

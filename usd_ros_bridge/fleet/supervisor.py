@@ -15,12 +15,12 @@ from functools import partial
 from typing import Any
 
 from usd_ros_bridge.errors import BridgeError, StrictError, escaped
-from usd_ros_bridge.fleet.discovery_server import library_path, server_command
+from usd_ros_bridge.fleet.discovery_server import ServerCommand, server_command
 from usd_ros_bridge.fleet.fleet import Fleet
-from usd_ros_bridge.fleet.machines import INTERRUPT
+from usd_ros_bridge.fleet.machines import INTERRUPT, NOT_EXECUTABLE, NOT_FOUND, SSH_FAILED
 from usd_ros_bridge.fleet.node_locks import node_locks
 from usd_ros_bridge.fleet.process_keeper import ProcessKeeper, RestartDelays
-from usd_ros_bridge.fleet.shards import Shard
+from usd_ros_bridge.fleet.shards import FleetShard
 from usd_ros_bridge.process_settings import EXIT_STRICT, EXIT_USAGE, STATUS_PREFIX
 
 MAX_RESTART_DELAY_S = 30.0
@@ -28,7 +28,6 @@ MAX_RESTART_DELAY_S = 30.0
 _REFUSAL = "usd_ros_bridge: "
 """Beginning of the one line with which the bridge refuses what its caller asked for."""
 
-_SSH_FAILED, _NOT_EXECUTABLE, _NOT_FOUND = 255, 126, 127
 _REPEATED_S = 1.0
 """Signals this soon after the first are the same request."""
 
@@ -112,16 +111,16 @@ class Supervisor:
                 for number in (signal.SIGINT, signal.SIGTERM):
                     signal.signal(number, signal.SIG_IGN)
 
-    def _server_command(self) -> tuple[str, ...]:
-        """Return the command of the discovery server, () for none."""
+    def _server_command(self) -> ServerCommand | None:
+        """Return how the discovery server is run, None if there is none to run."""
         server = self._fleet.discovery_server
-        return () if server is None or not self._fleet.starts_server else server_command(server)
+        return None if server is None or not self._fleet.starts_server else server_command(server)
 
-    async def _run(self, server: tuple[str, ...]) -> None:
+    async def _run(self, server: ServerCommand | None) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._on_signal)
-        servers = [self._server_keeper(server)] if server else []
+        servers = [] if server is None else [self._server_keeper(server)]
         shards = [self._shard_keeper(shard) for shard in self._fleet.shards]
         self._keepers = [*servers, *shards]
         server_tasks = [asyncio.ensure_future(each.keep()) for each in servers]
@@ -156,24 +155,24 @@ class Supervisor:
 
     # --- Discovery server --------------------------------------------------------------------------------------
 
-    def _server_keeper(self, command: tuple[str, ...]) -> ProcessKeeper:
+    def _server_keeper(self, command: ServerCommand) -> ProcessKeeper:
         delays = RestartDelays(most_s=self._max_restart_delay)
 
         def on_end(status: int, ran_s: float) -> float:
-            delay = delays.after(ran_s)
+            delay = max(delays.after(ran_s), command.restart_delay)
             self._say(f"the discovery server {_how_it_ended(status)}, {_starts_again(delay)}")
             return delay
 
         return ProcessKeeper(
-            command,
-            environment=library_path(command[0]),
+            command.words,
+            environment=command.environment,
             on_line=lambda line, is_error: self._write(f"[discovery server] {line}", is_error),
             on_end=on_end,
         )
 
     # --- Shards ------------------------------------------------------------------------------------------------
 
-    def _shard_keeper(self, shard: Shard) -> ProcessKeeper:
+    def _shard_keeper(self, shard: FleetShard) -> ProcessKeeper:
         mark = {STATUS_PREFIX: self._token}
         return ProcessKeeper(
             self._fleet.command(shard, mark),
@@ -183,7 +182,7 @@ class Supervisor:
             interrupt=b"" if shard.machine.is_local else INTERRUPT,
         )
 
-    def _on_line(self, shard: Shard, line: str, is_error: bool) -> None:
+    def _on_line(self, shard: FleetShard, line: str, is_error: bool) -> None:
         state = self._states[shard.number]
         if line.startswith(self._token):
             self._write_refusal(shard)
@@ -199,7 +198,7 @@ class Supervisor:
             # What shards say that are ended because another one refuses: the fleet has one line to say.
             self._write(f"[{shard.number}] {line}", is_error)
 
-    def _write_refusal(self, shard: Shard) -> None:
+    def _write_refusal(self, shard: FleetShard) -> None:
         """Print the line that was held back: it was not the reason of an end."""
         state = self._states[shard.number]
         if state.refusal:
@@ -217,9 +216,9 @@ class Supervisor:
         elif status.get("state") == "finished":
             state.finished = True
 
-    def _on_end(self, shard: Shard, delays: RestartDelays, status: int, ran_s: float) -> float | None:
+    def _on_end(self, shard: FleetShard, delays: RestartDelays, status: int, ran_s: float) -> float | None:
         state = self._states[shard.number]
-        state.robots = None
+        state.robots, self._shown = None, ""
         if state.finished:
             self._say(f"shard {shard.number} has finished")
             if not shard.parameters.get("duration"):
@@ -278,17 +277,16 @@ def _failed(task: asyncio.Task[None]) -> bool:
     return task.done() and not task.cancelled() and task.exception() is not None
 
 
-def _refusal(shard: Shard, state: ShardState, status: int) -> str:
+def _refusal(shard: FleetShard, state: ShardState, status: int) -> str:
     """Return why a shard that was never ready would not be if it were started again, "" if it may be."""
-    said = state.refusal.removeprefix(_REFUSAL)
-    if status in (EXIT_USAGE, EXIT_STRICT) and said:
-        return said
+    if status in (EXIT_USAGE, EXIT_STRICT) and state.refusal.startswith(_REFUSAL):
+        return state.refusal.removeprefix(_REFUSAL)
     if shard.machine.is_local:
         return ""
     host = shard.machine.host
-    if status == _SSH_FAILED:
+    if status == SSH_FAILED:
         return f"machine {host} cannot be reached: {state.last or 'ssh says nothing'}"
-    if status in (_NOT_EXECUTABLE, _NOT_FOUND):
+    if status in (NOT_EXECUTABLE, NOT_FOUND):
         return f"machine {host} cannot run the bridge (see --remote-command and --remote-setup): {state.last}"
     return ""
 

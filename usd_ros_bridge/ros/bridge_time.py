@@ -18,7 +18,7 @@ from rosgraph_msgs.msg import Clock
 from std_srvs.srv import SetBool, Trigger
 
 from usd_ros_bridge.backends.base import EntityBackend, StateTransferBackend
-from usd_ros_bridge.errors import BridgeError, OptionError, escaped
+from usd_ros_bridge.errors import BridgeError, ChangeRefusedError, OptionError, escaped
 from usd_ros_bridge.model.change import ChangeReport
 from usd_ros_bridge.model.message_types import CLOCK, SET_BOOL, SIMULATOR_FEATURES, TRIGGER
 from usd_ros_bridge.model.periods import SECOND_NS
@@ -36,7 +36,13 @@ from usd_ros_bridge.ros.parameters import remote_refusal
 from usd_ros_bridge.ros.publisher_handle import PublisherHandle
 from usd_ros_bridge.ros.shard_exchange import POSES_TOPIC, ShardExchange
 from usd_ros_bridge.ros.workers import Workers
-from usd_ros_bridge.runtime.lockstep import ExchangeTimes, Follower, FreeRunning, Leader, Lockstep
+from usd_ros_bridge.runtime.lockstep import (
+    ExchangeTimes,
+    FreeRunning,
+    Lockstep,
+    LockstepFollower,
+    LockstepLeader,
+)
 from usd_ros_bridge.runtime.loop import ExternalClock, Loop, SystemClock
 from usd_ros_bridge.runtime.plan_binding import PlanBinding, PreparedChange
 from usd_ros_bridge.runtime.publications import Publication
@@ -305,6 +311,7 @@ class SimTime:
             if options.publish_clock and not follows
             else None
         )
+        self._shard = parse_shard(runtime.plan.options.shard)
         self._exchange = make_exchange(runtime, main)
         self._keeper = Timekeeper(
             runtime, self.control, lockstep=make_lockstep(runtime, self._exchange, inform=inform)
@@ -342,7 +349,15 @@ class SimTime:
         return SimTimeLoop(self._runtime, self.control, keeper=self._keeper, idle=self._publish_clock)
 
     def prepare(self, plan: BridgePlan, binding: PlanBinding) -> PreparedChange:
-        """Prepare for other entities and domains, as `PlanComponent.prepare`."""
+        """Prepare for other entities and domains, as `PlanComponent.prepare`.
+
+        Raises:
+            ChangeRefusedError: The bridge would be another shard, in lockstep.
+        """
+        if self._exchange is not None and parse_shard(plan.options.shard) != self._shard:
+            raise ChangeRefusedError(
+                "shard: lockstep and obstacles keep the shard that the bridge started as"
+            )
         exchange = None if self._exchange is None else self._exchange.prepare(plan, binding)
 
         def commit() -> None:
@@ -532,7 +547,7 @@ def make_lockstep(runtime: Runtime, exchange: ShardExchange | None, *, inform: R
         )
     report = runtime.reporter.report
     if options.lockstep == "follower":
-        follower = Follower(
+        follower = LockstepFollower(
             shard=shard.number,
             timeout_s=options.lockstep_timeout,
             link=exchange,
@@ -541,7 +556,7 @@ def make_lockstep(runtime: Runtime, exchange: ShardExchange | None, *, inform: R
         )
         exchange.on_grant = follower.receive
         return follower
-    leader = Leader(
+    leader = LockstepLeader(
         shard=shard.number,
         shards=shard.total,
         times=ExchangeTimes(

@@ -45,14 +45,6 @@ class MessageTap(Protocol):
         ...
 
 
-class NoMessages:
-    """Message tap that wants no message: publishers make none."""
-
-    def open_channel(self, **_: Any) -> TapChannel | None:
-        """Return None."""
-        return None
-
-
 def join_taps(first: MessageTap | None, second: MessageTap) -> MessageTap:
     """Return a tap that gives each message to two taps; the second one if there is no first."""
     return second if first is None else _JoinedTap((first, second))

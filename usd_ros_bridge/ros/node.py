@@ -283,7 +283,9 @@ def _rviz_lines(bridge: Bridge, options: BridgeOptions) -> tuple[str, ...]:
         return replace(output, tf=resolve(output.tf), tf_static=resolve(output.tf_static))
 
     robots = [replace(each, tf_outputs=tuple(map(named, each.tf_outputs))) for each in bridge.plan.robots]
-    return start_lines(robots, use_sim_time=bridge.time is not None and options.publish_clock)
+    # Of a follower, the leader publishes it.
+    has_clock = options.publish_clock or options.lockstep == "follower"
+    return start_lines(robots, use_sim_time=bridge.time is not None and has_clock)
 
 
 def _log_unknown_parameters(node: Any) -> None:

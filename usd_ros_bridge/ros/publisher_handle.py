@@ -150,7 +150,9 @@ class TapHandle(PublisherHandle):
         self.topic_name = topic_name
         self._channel = channel
         self._count = repeat(0).__next__
-        self.subscriptions = repeat(int(channel is not None)).__next__
+        self.subscriptions = self._count
+        if channel is not None:
+            self.subscriptions = repeat(1).__next__ if channel.takes_all else self._count_with_tap
         self.send = _drop if channel is None else channel.write
 
     def publish(self, message: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import struct
 import time
 from collections import deque
@@ -19,9 +20,9 @@ from usd_ros_bridge.backends.base import ObstacleBackend
 from usd_ros_bridge.model.message_types import INT64_MULTI_ARRAY, TF_MESSAGE
 from usd_ros_bridge.model.plan import WORLD, BridgePlan, QosPlan
 from usd_ros_bridge.options import LockstepRole
-from usd_ros_bridge.reporting import Report
+from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.ros.bridge_status import InterfaceStatus
-from usd_ros_bridge.ros.compat import publisher_count
+from usd_ros_bridge.ros.compat import ROS_ERRORS, publisher_count
 from usd_ros_bridge.ros.domains import Domain
 from usd_ros_bridge.ros.endpoints import qos_profiles
 from usd_ros_bridge.ros.endpoints.subscription import DirectSubscription, DirectUnavailableError
@@ -48,7 +49,9 @@ _READER_DEPTH: Final = 1000
 """Messages of all shards that wait to be taken."""
 _TAKEN: Final = 1000
 _FREE = Epoch(0, 0)
-_LEAVES: Final = 1.0
+_NORM_TOLERANCE: Final = 1e-2
+_MAX_LAYOUTS: Final = 1000
+_FORGET_S: Final = 60.0
 
 # Plain CDR, little endian: std_msgs/Int64MultiArray without dimensions.
 _HEAD: Final = struct.Struct("<4s4I")
@@ -140,16 +143,19 @@ class PosesMessage:
     """The message with the poses of a shard's robots.
 
     Its first transform is about the shard: the child frame is its name, and the translation holds the session, the
-    epoch, and 1 if the shard leaves. The others are `world_from_body`; the child frames are prim paths.
+    epoch, and the number of the process, negative if the shard leaves. The others are `world_from_body`; the child
+    frames are prim paths.
     """
 
-    def __init__(self, shard: str, bodies: Iterable[str]) -> None:
+    def __init__(self, shard: str, process: float, bodies: Iterable[str]) -> None:
         """Build the message.
 
         Args:
             shard: Name of the shard.
+            process: A positive number that no other process has.
             bodies: Prim paths.
         """
+        self._process = process
         names = [shard, *bodies]
         transforms = []
         for name in names:
@@ -163,7 +169,7 @@ class PosesMessage:
 
     def write(self, report: ShardReport, poses: Any) -> bytearray:
         """Return the serialized message of a report, with poses (N, 7); valid until the next call."""
-        self._values[0, :3] = *report.epoch, _LEAVES if report.leaves else 0.0
+        self._values[0, :3] = *report.epoch, -self._process if report.leaves else self._process
         self._values[1:] = poses
         self._poses.write(self._values)
         self._stamps.write(pack_stamp(report.time_ns))
@@ -202,6 +208,8 @@ class ShardExchange(Publication):
         self._role = role
         self._wakeup = wakeup
         self._report = report
+        self._process = float(secrets.randbelow(2**52) + 1)
+        self._shard = shard
         self._name = domain.node.get_fully_qualified_name() if shard is None else shard_name(shard)
         self._backend: ObstacleBackend | None = None
         self._obstacles = ObstaclePoses()
@@ -260,19 +268,21 @@ class ShardExchange(Publication):
 
     def poll(self) -> None:
         """Take what has arrived."""
-        if self._poses_in is not None:
-            for data in self._poses_in.take():
-                self._receive(data)
-        if self._grants_in is not None:
-            for data in self._grants_in.take():
-                grant = unpack_grant(data)
-                if grant is not None:
-                    self.on_grant(grant)
+        for each, receive in ((self._poses_in, self._receive), (self._grants_in, self._receive_grant)):
+            if each is None:
+                continue
+            for data in each.take():
+                try:
+                    receive(data)
+                except Exception as error:  # noqa: BLE001 - a stranger's message must not end the loop
+                    self._report(
+                        "fleet.message:error", f"a message of another shard is ignored: {describe(error)}"
+                    )
 
     def send_grant(self, grant: Grant) -> None:
         """Send a grant."""
         if self._grants_out is not None:
-            self._grants_out.send(pack_grant(grant))
+            self._send(self._grants_out, pack_grant(grant))
 
     def send_report(self, report: ShardReport) -> None:
         """Send a report with the poses of this shard's robots."""
@@ -280,9 +290,11 @@ class ShardExchange(Publication):
             return
         backend = self._backend
         if self._message is None:
-            self._message = PosesMessage(self._name, () if backend is None else backend.robot_bodies())
+            self._message = PosesMessage(
+                self._name, self._process, () if backend is None else backend.robot_bodies()
+            )
         poses = np.zeros((0, 7)) if backend is None else backend.body_poses()
-        self._poses_out.send(self._message.write(report, poses))
+        self._send(self._poses_out, self._message.write(report, poses))
 
     def has_poses(self, shard: int, epoch: Epoch, time_ns: int) -> bool:
         """Return whether the poses of a shard at a stop have arrived."""
@@ -308,6 +320,9 @@ class ShardExchange(Publication):
         motion = self._obstacles.newest(live)
         self._fresh, self._moving = False, bool(motion.twists.any())
         self._backend.move_obstacles(motion)
+        for name in [name for name, heard in self._heard_s.items() if now - heard > _FORGET_S]:
+            del self._heard_s[name]
+            self._obstacles.forget(name)
 
     # --- Publication -------------------------------------------------------------------------------------------
 
@@ -362,29 +377,48 @@ class ShardExchange(Publication):
                 f"fleet.message:{len(data)}", f"{POSES_TOPIC}: a message that cannot be read is ignored"
             )
             return
-        name = layout.names[0]
-        if name == self._name:
+        name, poses = layout.names[0], layout.poses(data)
+        session, number, process = poses[0, :3].tolist()
+        if name == self._name and abs(process) == self._process:
             return
-        poses = layout.poses(data)
-        session, number, leaves = poses[0, :3].tolist()
-        if not np.isfinite(poses).all():
+        if name == self._name and self._shard is not None:
             self._report(
-                f"fleet.message:{name}", f"{POSES_TOPIC}: poses of {name} that are not finite are ignored"
+                f"fleet.duplicate:{name}",
+                f"another bridge is {name}, too: its robots are ignored; use another shard",
             )
             return
-        report = ShardReport(
-            shard_number(name), Epoch(int(session), int(number)), layout.stamp_ns(data), leaves == _LEAVES
-        )
+        norms = np.square(poses[:, 3:]).sum(axis=1)
+        if not (np.isfinite(poses).all() and (np.abs(norms - 1.0) < _NORM_TOLERANCE).all()):
+            self._report(
+                f"fleet.message:{name}", f"{POSES_TOPIC}: poses of {name} cannot be used; they are ignored"
+            )
+            return
+        shard = shard_number(name)
+        epoch = Epoch(int(session), int(number))
+        report = ShardReport(shard, epoch, layout.stamp_ns(data), leaves=process < 0.0)
+        # Nodes may have equal names.
+        key = name if shard else f"{name} {abs(process):.0f}"
         if report.leaves:
-            self._heard_s.pop(name, None)
+            self._heard_s.pop(key, None)
         else:
-            self._heard_s[name] = time.monotonic()
+            self._heard_s[key] = time.monotonic()
             self._obstacles.put(
-                name,
-                ShardPoses(epoch=report.epoch, time_ns=report.time_ns, names=layout.names, poses=poses),
+                key, ShardPoses(epoch=epoch, time_ns=report.time_ns, names=layout.names, poses=poses)
             )
         self._fresh = True
         self.on_report(report)
+
+    def _receive_grant(self, data: bytes) -> None:
+        grant = unpack_grant(data)
+        if grant is not None:
+            self.on_grant(grant)
+
+    def _send(self, handle: PublisherHandle, data: bytearray) -> None:
+        try:
+            handle.send(data)
+        except ROS_ERRORS as error:
+            # The context goes down before the bridge does where a signal ends both.
+            self._report("fleet.send", f"nothing can be sent to other shards: {describe(error)}")
 
     def _layout(self, data: bytes) -> TransformsLayout | None:
         # The first names tell shards apart.
@@ -393,6 +427,8 @@ class ShardExchange(Publication):
         if layout is None or not layout.fits(data):
             layout = TransformsLayout.of(data)
             if layout is not None:
+                if len(self._layouts) >= _MAX_LAYOUTS:
+                    self._layouts.clear()
                 self._layouts[key] = layout
         return layout
 

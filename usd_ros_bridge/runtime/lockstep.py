@@ -22,6 +22,10 @@ JOIN_S: Final = 60.0
 """How long the leader waits for a shard that it has not heard of yet, wall seconds: large stages take long to open."""
 HEARTBEAT_S: Final = 1.0
 """How often the leader repeats its grant while time stands still, wall seconds."""
+NEWS_S: Final = 2.0
+"""How long a bridge waits for others at the start before it says so, wall seconds."""
+SILENCE_S: Final = 3.0 * HEARTBEAT_S
+"""The shortest silence of the leader that says anything, wall seconds."""
 
 
 class Epoch(NamedTuple):
@@ -249,7 +253,7 @@ class _Member:
     heard_s: float | None = None
 
 
-class Leader:
+class LockstepLeader:
     """Lockstep of the shard that owns the clock.
 
     Attributes:
@@ -306,6 +310,7 @@ class Leader:
         self._grant: Grant | None = None
         self._sent_s = 0.0
         self._losses = 0
+        self._said_waiting = False
         self._waits_since: float | None = None
 
     @property
@@ -406,6 +411,9 @@ class Leader:
         now = self._now_s()
         if self._waits_since is None:
             self._waits_since = now
+        if now - self._waits_since >= NEWS_S and not self._said_waiting:
+            self._said_waiting = True
+            self._inform("lockstep.waiting", f"time waits for shard {', '.join(map(str, missing))}")
         for number in missing:
             heard = self._members[number].heard_s
             patience = JOIN_S if heard is None else self._timeout_s
@@ -424,7 +432,7 @@ class Leader:
         return True
 
 
-class Follower:
+class LockstepFollower:
     """Lockstep of a shard that follows the leader's clock.
 
     Attributes:
@@ -471,6 +479,7 @@ class Follower:
         self._heard_s = now_s()
         self._lost = False
         self._losses = 0
+        self._said_waiting = False
         self._waits_since: float | None = None
 
     def poll(self) -> None:
@@ -593,7 +602,10 @@ class Follower:
     def _check_leader(self) -> None:
         """Report a leader that is silent."""
         silent = self._now_s() - self._heard_s
-        if self._lost or silent < (JOIN_S if self._grant is None else self._timeout_s):
+        if self._grant is None and silent >= NEWS_S and not self._said_waiting:
+            self._said_waiting = True
+            self._inform("lockstep.waiting", "time waits for the leader")
+        if self._lost or silent < (JOIN_S if self._grant is None else max(self._timeout_s, SILENCE_S)):
             return
         self._lost = True
         self._losses += 1

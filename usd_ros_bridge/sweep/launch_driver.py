@@ -22,7 +22,6 @@ from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.ros.bridge import Bridge
 from usd_ros_bridge.ros.endpoints.handlers import Binding
-from usd_ros_bridge.ros.recording.offline_bridge import deliver_message
 from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.runtime.step_callbacks import AfterStep, BeforeStep
 from usd_ros_bridge.sweep.run_context import RunContext
@@ -90,10 +89,6 @@ class LiveBridge:
         if not stepped and control is not None and not control.playing:
             raise BridgeError("a node paused simulated time, which a run has no pause for")
         return stepped
-
-    def send(self, target: str, message: Any) -> None:
-        """Deliver a message, as `OfflineBridge.send`."""
-        deliver_message(self.runtime, self.plan, target, message)
 
     def before_step(self, callback: BeforeStep) -> Binding:
         """As `Bridge.before_step`."""
@@ -234,5 +229,5 @@ def _environment(domain_id: int) -> dict[str, str]:
 
 
 def _end_with_parent() -> None:
-    """Have the kernel interrupt this process when its parent dies; between fork and exec."""
+    """Ask the kernel to interrupt this process when its parent dies; between fork and exec."""
     ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGINT)

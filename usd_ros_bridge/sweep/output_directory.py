@@ -16,7 +16,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import IO, Any, Final
 
-from usd_ros_bridge import __version__
 from usd_ros_bridge.errors import BridgeError, OptionError, quoted
 from usd_ros_bridge.sweep.run_journal import JOURNAL, read_journal
 from usd_ros_bridge.sweep.run_record import RunRecord
@@ -27,7 +26,7 @@ TABLE: Final = "results.parquet"
 REPORT: Final = "report.html"
 RECORDINGS: Final = "recordings"
 _FORMAT: Final = 1
-_PACKAGES: Final = ("usd-core", "mujoco", "numpy", "ray", "pyarrow")
+_PACKAGES: Final = ("usd_ros_bridge", "usd-core", "mujoco", "numpy", "ray", "pyarrow")
 _SHOWN: Final = 3
 
 
@@ -157,10 +156,12 @@ class OutputDirectory:
             )
         if found.get("asset_sha256") != _file_hash(Path(sweep.directory, sweep.asset)):
             self.notes.append(f"{sweep.asset} has changed since this sweep began: its runs are of two assets")
-        if (version := found.get("versions", {}).get("usd_ros_bridge")) != __version__:
-            self.notes.append(
-                f"this sweep began with usd_ros_bridge {version}, and {__version__} continues it"
-            )
+        began, goes_on = found.get("versions", {}), _versions()
+        for name in _PACKAGES[:3]:
+            if began.get(name) != goes_on.get(name):
+                self.notes.append(
+                    f"this sweep began with {name} {began.get(name)}, and {goes_on.get(name)} continues it"
+                )
 
     def _remove_partial(self) -> None:
         folder = self.path / RECORDINGS
@@ -246,7 +247,7 @@ def _file_hash(path: Path) -> str:
 
 
 def _versions() -> dict[str, str]:
-    versions = {"usd_ros_bridge": __version__, "python": platform.python_version(), "platform": sys.platform}
+    versions = {"python": platform.python_version(), "platform": sys.platform}
     for name in _PACKAGES:
         with suppress(metadata.PackageNotFoundError):
             versions[name] = metadata.version(name)

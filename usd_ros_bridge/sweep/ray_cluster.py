@@ -14,20 +14,20 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from usd_ros_bridge.child_process import start_child
 from usd_ros_bridge.errors import BridgeError, OptionError, quoted
 from usd_ros_bridge.requirements import missing_requirement
 
-MARK: Final = "USD_ROS_BRIDGE_SWEEP"
+MARK: Final = "_SWEEP_OF_USD_ROS_BRIDGE"
 """Environment variable by which the processes of one local Ray are recognised."""
 _THREADS: Final = ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMEXPR")
-WORKER: Final = "USD_ROS_BRIDGE_SWEEP_WORKER"
+WORKER: Final = "_SWEEP_WORKER_OF_USD_ROS_BRIDGE"
 """Environment variable by which a worker recognises what it started: its own process."""
 ONE_THREAD: Final = {"PXR_WORK_THREAD_LIMIT": "1", **{f"{name}_NUM_THREADS": "1" for name in _THREADS}}
 """Settings of a worker: there are as many workers as cores, so that more threads would only take turns."""
@@ -35,8 +35,6 @@ ONE_THREAD: Final = {"PXR_WORK_THREAD_LIMIT": "1", **{f"{name}_NUM_THREADS": "1"
 _QUIET: Final = {
     # No report of the use to the makers of Ray.
     "RAY_USAGE_STATS_ENABLED": "0",
-    # Ray takes 127.0.0.1 as its address only with this, and servers of a node of that address listen there alone.
-    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "RAY_DISABLE_IMPORT_WARNING": "1",
     "RAY_DEDUP_LOGS": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -47,8 +45,17 @@ _OBJECT_STORE_BYTES: Final = 80 * 2**20
 _MAX_TEMPORARY: Final = 24
 """The path of a socket has 107 characters at most; 83 of them are names below the folder of temporary files."""
 _CONNECT_S: Final = 5.0
+_LOOPBACK: Final = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+"""Ray takes 127.0.0.1 as its address only with this, and servers of a node of that address listen there alone."""
+_AUTH_MODE: Final = "RAY_AUTH_MODE"
+_TOKEN: Final = {"RAY_AUTH_TOKEN": secrets.token_hex(32)}
+"""What a local Ray of this process asks of its clients: other users of the machine cannot run code in it. Without one,
+Ray would write a token into the user's home directory."""
 _HEALTH_S: Final = 15.0
 _CLEANUP_S: Final = 10.0
+_REFUSED: Final = "AuthenticationError"
+_NO_ANSWER: Final = "what listens there does not answer as one"
+_LOCAL_HOSTS: Final = ("127.0.0.1", "localhost", "[::1]")
 _POLL_S: Final = 0.1
 _SHOWN: Final = 300
 
@@ -122,7 +129,7 @@ class RayCluster:
         mark = secrets.token_hex(16)
         self._resources.callback(_Guard(mark, directory).close)
         self._resources.callback(ray.shutdown)
-        with _environment({**_QUIET, **ONE_THREAD, MARK: mark}), _loopback_alone(ray):
+        with _environment({**_QUIET, **_LOOPBACK, **_TOKEN, **ONE_THREAD, MARK: mark}), _loopback_alone(ray):
             try:
                 ray.init(
                     address="local",
@@ -159,12 +166,12 @@ def _connect(ray: Any, address: str, upload: str) -> None:
     Raises:
         OptionError: It cannot be reached.
     """
-    _check_reachable(address)
+    reach = _check_reachable(ray, address)
     runtime: dict[str, Any] = {"env_vars": dict(ONE_THREAD)}
     if upload:
         runtime["working_dir"] = upload
     try:
-        with _environment({"RAY_USAGE_STATS_ENABLED": "0"}):
+        with _environment(_QUIET), _loopback_alone(ray) if reach.loopback else nullcontext():
             ray.init(
                 address=address,
                 log_to_driver=False,
@@ -172,40 +179,73 @@ def _connect(ray: Any, address: str, upload: str) -> None:
                 runtime_env=runtime,
             )
     except Exception as error:
-        raise OptionError(f"no Ray cluster at {quoted(address)}: {_one_line(error)}") from error
+        reason = _one_line(error)
+        if reach.wants_token:
+            reason = (
+                f"it asks for a token: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN as on its nodes ({reason})"
+            )
+        raise OptionError(f"no Ray cluster at {quoted(address)}: {reason}") from error
 
 
-def _check_reachable(address: str) -> None:
-    """Check that somebody listens: Ray itself would try for more than a minute.
+class _Reach(NamedTuple):
+    """How a cluster is reached.
+
+    Attributes:
+        loopback: It listens on the loopback alone. Ray takes 127.0.0.1 for the address of this machine in its network.
+        wants_token: It asks for a token, which the check does not have.
+    """
+
+    loopback: bool = False
+    wants_token: bool = False
+
+
+def _check_reachable(ray: Any, address: str) -> _Reach:
+    """Check that a cluster listens: Ray itself would try for more than a minute.
 
     Raises:
         OptionError: Nobody does.
     """
     found = os.environ.get("RAY_ADDRESS", "") if address == "auto" else address
     if not found or found == "auto":
-        return
+        return _Reach()
     host, _, port = found.rpartition("://")[2].rpartition(":")
     if not host or not port.isdigit():
         raise OptionError(
             f"{quoted(address)} is no address of a cluster: use auto, HOST:PORT or ray://HOST:PORT"
         )
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S).close()
-    except (OSError, OverflowError) as error:
-        what = getattr(error, "strerror", None) or str(error)
-        raise OptionError(f"no Ray cluster at {quoted(address)}: {what}") from error
+    if fault := _connection_fault(host, port):
+        raise OptionError(f"no Ray cluster at {quoted(address)}: {fault}")
     if found.startswith("ray://"):
-        return
+        return _Reach()
+    local = host in _LOCAL_HOSTS
+    loopback = local and bool(_connection_fault(ray.util.get_node_ip_address(), port))
     # In a process of its own: Ray ends the process, or waits for minutes, if what listens is something else.
     check = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", f"{host}:{port}"]
     try:
-        subprocess.run(  # noqa: S603 - this interpreter
-            check, check=True, timeout=_HEALTH_S, stdin=subprocess.DEVNULL, capture_output=True
-        )
-    except (subprocess.CalledProcessError, subprocess.TimeoutExpired, OSError) as error:
-        raise OptionError(
-            f"no Ray cluster at {quoted(address)}: what listens there does not answer as one"
-        ) from error
+        with _environment(_LOOPBACK if loopback else {}):
+            ended = subprocess.run(  # noqa: S603 - this interpreter
+                check,
+                check=False,
+                timeout=_HEALTH_S,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+            )
+    except (subprocess.TimeoutExpired, OSError) as error:
+        raise OptionError(f"no Ray cluster at {quoted(address)}: {_NO_ANSWER}") from error
+    wants_token = bool(ended.returncode) and _REFUSED in ended.stderr
+    if ended.returncode and not wants_token:
+        raise OptionError(f"no Ray cluster at {quoted(address)}: {_NO_ANSWER}")
+    return _Reach(loopback, wants_token)
+
+
+def _connection_fault(host: str, port: str) -> str:
+    """Return why nobody can be reached there, "" if somebody listens."""
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S).close()
+    except (OSError, OverflowError) as error:
+        return getattr(error, "strerror", None) or str(error)
+    return ""
 
 
 @contextmanager
@@ -235,7 +275,8 @@ def _messages_hidden(ray: Any) -> Iterator[None]:
 @contextmanager
 def _environment(values: Mapping[str, str]) -> Iterator[None]:
     """Set environment variables for child processes that are started meanwhile."""
-    before = {name: os.environ.get(name) for name in values}
+    # Ray sets its mode itself, for a Ray that it starts, and would leave it to the host.
+    before = {name: os.environ.get(name) for name in (*values, _AUTH_MODE)}
     os.environ.update(values)
     try:
         yield

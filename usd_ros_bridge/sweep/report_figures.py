@@ -40,7 +40,7 @@ _SETTINGS: Final[Mapping[str, Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ParameterColumn:
     """Values of a parameter, one for each run.
 
     Attributes:
@@ -61,7 +61,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class ReportPicture:
     """A picture of the report.
 
     Attributes:
@@ -73,19 +73,19 @@ class Picture:
     svg: bytes
 
 
-def make_column(name: str, values: Sequence[Any]) -> Column:
+def make_column(name: str, values: Sequence[Any]) -> ParameterColumn:
     """Return the values of a parameter as numbers. Text and booleans are categories."""
     if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
-        return Column(name, np.asarray(values, dtype=np.float64))
+        return ParameterColumn(name, np.asarray(values, dtype=np.float64))
     texts = [str(value) for value in values]
     labels = tuple(dict.fromkeys(sorted(texts)))
     rank = {label: number for number, label in enumerate(labels)}
-    return Column(name, np.array([rank[text] for text in texts], dtype=np.float64), labels)
+    return ParameterColumn(name, np.array([rank[text] for text in texts], dtype=np.float64), labels)
 
 
 def draw_pictures(
-    parameters: Sequence[Column], metrics: Mapping[str, NDArray[np.float64]]
-) -> Iterator[Picture]:
+    parameters: Sequence[ParameterColumn], metrics: Mapping[str, NDArray[np.float64]]
+) -> Iterator[ReportPicture]:
     """Draw each metric over the parameters that vary, and its histogram.
 
     One parameter gives a line with a band, two of a grid a heat map, others one panel each.
@@ -107,14 +107,14 @@ def draw_pictures(
             known = np.isfinite(values)
             if len(np.unique(values[known])) < 2:
                 continue  # A picture of a constant says nothing; the report has a line for it.
-            columns = [Column(each.name, each.values[known], each.labels) for each in varied]
+            columns = [ParameterColumn(each.name, each.values[known], each.labels) for each in varied]
             columns = [each for each in columns if len(each.distinct) > 1]
             if columns:
                 yield _draw_over(columns, name, values[known])
             yield _draw_histogram(name, values[known])
 
 
-def _draw_over(columns: Sequence[Column], name: str, values: NDArray[np.float64]) -> Picture:
+def _draw_over(columns: Sequence[ParameterColumn], name: str, values: NDArray[np.float64]) -> ReportPicture:
     if len(columns) == 1:
         return _draw(
             f"{name} over {columns[0].name}", (6.4, 3.6), lambda axes: _line(axes, columns[0], name, values)
@@ -127,15 +127,15 @@ def _draw_over(columns: Sequence[Column], name: str, values: NDArray[np.float64]
     return _panels(columns[:_MAX_PANELS], name, values)
 
 
-def _draw(title: str, size: tuple[float, float], draw: Callable[[Any], None]) -> Picture:
+def _draw(title: str, size: tuple[float, float], draw: Callable[[Any], None]) -> ReportPicture:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
     draw(figure.add_subplot())
-    return Picture(title, _to_svg(figure))
+    return ReportPicture(title, _to_svg(figure))
 
 
-def _panels(columns: Sequence[Column], name: str, values: NDArray[np.float64]) -> Picture:
+def _panels(columns: Sequence[ParameterColumn], name: str, values: NDArray[np.float64]) -> ReportPicture:
     """Draw a panel for each parameter: all runs as points, the mean over equal or near values as a line."""
     from matplotlib.figure import Figure
 
@@ -148,10 +148,10 @@ def _panels(columns: Sequence[Column], name: str, values: NDArray[np.float64]) -
         _line(axes, column, name, values)
         if number % across:
             axes.set_ylabel("")
-    return Picture(f"{name} over {', '.join(column.name for column in columns)}", _to_svg(figure))
+    return ReportPicture(f"{name} over {', '.join(column.name for column in columns)}", _to_svg(figure))
 
 
-def _line(axes: Any, column: Column, name: str, values: NDArray[np.float64]) -> None:
+def _line(axes: Any, column: ParameterColumn, name: str, values: NDArray[np.float64]) -> None:
     """Draw all runs, the mean at each value, and the standard deviation around it as a band."""
     centres, groups = _groups(column, values)
     means = np.array([group.mean() for group in groups])
@@ -174,7 +174,7 @@ def _line(axes: Any, column: Column, name: str, values: NDArray[np.float64]) -> 
     axes.set_ylabel(_short(name))
 
 
-def _heat_map(axes: Any, columns: Sequence[Column], name: str, values: NDArray[np.float64]) -> None:
+def _heat_map(axes: Any, columns: Sequence[ParameterColumn], name: str, values: NDArray[np.float64]) -> None:
     """Draw the mean of the runs at each pair of values."""
     across, down = columns[0].distinct, columns[1].distinct
     total, count = np.zeros((len(down), len(across))), np.zeros((len(down), len(across)))
@@ -189,7 +189,7 @@ def _heat_map(axes: Any, columns: Sequence[Column], name: str, values: NDArray[n
     _label(axes, columns[1], "y")
 
 
-def _cloud(axes: Any, columns: Sequence[Column], name: str, values: NDArray[np.float64]) -> None:
+def _cloud(axes: Any, columns: Sequence[ParameterColumn], name: str, values: NDArray[np.float64]) -> None:
     """Draw each run as a point of the plane of two parameters, in the colour of the metric."""
     points = axes.scatter(
         columns[0].values,
@@ -204,7 +204,7 @@ def _cloud(axes: Any, columns: Sequence[Column], name: str, values: NDArray[np.f
     _label(axes, columns[1], "y")
 
 
-def _draw_histogram(name: str, values: NDArray[np.float64]) -> Picture:
+def _draw_histogram(name: str, values: NDArray[np.float64]) -> ReportPicture:
     def draw(axes: Any) -> None:
         bins = min(max(round(math.sqrt(len(values))), 5), 60)
         axes.hist(values, bins=bins, color=_COLOUR, edgecolor="white", linewidth=0.5)
@@ -215,7 +215,7 @@ def _draw_histogram(name: str, values: NDArray[np.float64]) -> Picture:
 
 
 def _groups(
-    column: Column, values: NDArray[np.float64]
+    column: ParameterColumn, values: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], list[NDArray[np.float64]]]:
     """Return the values of a parameter and the metrics at each; where all differ, those of intervals of equal count."""
     distinct, inverse = np.unique(column.values, return_inverse=True)
@@ -228,7 +228,7 @@ def _groups(
     return np.array([column.values[part].mean() for part in parts]), [values[part] for part in parts]
 
 
-def _is_grid(columns: Sequence[Column], runs: int) -> bool:
+def _is_grid(columns: Sequence[ParameterColumn], runs: int) -> bool:
     """Return whether most pairs of values have a run."""
     across, down = (len(column.distinct) for column in columns)
     return across <= _MAX_VALUES and down <= _MAX_VALUES and across * down <= 2 * runs
@@ -241,7 +241,7 @@ def _edges(centres: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.concatenate(([first], middle, [last]))
 
 
-def _label(axes: Any, column: Column, axis: str) -> None:
+def _label(axes: Any, column: ParameterColumn, axis: str) -> None:
     getattr(axes, f"set_{axis}label")(_short(column.name))
     if not column.labels:
         return

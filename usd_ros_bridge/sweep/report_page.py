@@ -16,7 +16,7 @@ import numpy as np
 
 from usd_ros_bridge.errors import escaped
 from usd_ros_bridge.sweep.output_directory import REPORT, TABLE, read_document, replaced
-from usd_ros_bridge.sweep.report_figures import MAX_METRICS, Picture, draw_pictures, make_column
+from usd_ros_bridge.sweep.report_figures import MAX_METRICS, ReportPicture, draw_pictures, make_column
 from usd_ros_bridge.sweep.results_table import read_table
 from usd_ros_bridge.sweep.run_record import OUTCOMES
 
@@ -125,7 +125,7 @@ def _pictures(table: pa.Table) -> Iterator[str]:
     yield from _html_table(("metric", "runs", "minimum", "mean", "median", "maximum", "deviation"), rows)
 
 
-def _figure(picture: Picture) -> str:
+def _figure(picture: ReportPicture) -> str:
     # As an image, an SVG runs no scripts and loads nothing, whatever its texts are.
     data = base64.b64encode(picture.svg).decode("ascii")
     title = _text(picture.title)

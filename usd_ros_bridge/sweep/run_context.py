@@ -14,6 +14,8 @@ from usd_ros_bridge.model.periods import SECOND_NS
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import State, StepCommands
 from usd_ros_bridge.ros.endpoints.handlers import Binding
+from usd_ros_bridge.ros.recording.latest_messages import LatestMessages
+from usd_ros_bridge.ros.recording.offline_bridge import SubscriptionWriter, find_writers
 from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.runtime.snapshot import Snapshot
 from usd_ros_bridge.runtime.step_callbacks import AfterStep, BeforeStep
@@ -40,10 +42,6 @@ class RunBridge(Protocol):
 
     def step(self, time_ns: int | None = None) -> bool:
         """Tick once. Return whether the backend gave a state."""
-        ...
-
-    def send(self, target: str, message: Any) -> None:
-        """Deliver a message to a subscription."""
         ...
 
     def before_step(self, callback: BeforeStep) -> Binding:
@@ -85,7 +83,13 @@ class RunContext:
     """
 
     def __init__(
-        self, bridge: RunBridge, spec: RunSpec, *, drawn: Mapping[str, Scalar], directory: str
+        self,
+        bridge: RunBridge,
+        spec: RunSpec,
+        *,
+        drawn: Mapping[str, Scalar],
+        directory: str,
+        messages: LatestMessages | None = None,
     ) -> None:
         """Store the arguments.
 
@@ -94,6 +98,7 @@ class RunContext:
             spec: The run.
             drawn: Values of the randomisation.
             directory: Folder that the paths of functions count from.
+            messages: What the asset publishes; None for a live bridge.
         """
         self.spec = spec
         self.plan: BridgePlan = bridge.plan
@@ -106,9 +111,11 @@ class RunContext:
         self.failed = False
         self._bridge = bridge
         self._directory = directory
+        self._messages = messages
         self._joints = JointRows(self.plan)
         self._commands = JointCommandWriter(bridge.runtime)
         self._targets: dict[str, FloatArray] = {}
+        self._writers: dict[str, tuple[SubscriptionWriter, ...]] = {}
 
     # --- The run -----------------------------------------------------------------------------------------------
 
@@ -188,6 +195,21 @@ class RunContext:
         """The backend, open."""
         return self._bridge.runtime.backend
 
+    def message(self, topic: str) -> Any:
+        """Return the newest message that the asset publishes on a topic; None before there is one.
+
+        The first call starts the measuring: nothing is measured and published that nobody reads.
+
+        Args:
+            topic: Absolute name, or the end of one that only one topic has: `scan`.
+
+        Raises:
+            BridgeError: Nothing publishes on it, or the driver is a launch file, whose nodes subscribe.
+        """
+        if self._messages is None:
+            raise BridgeError("messages are read by nodes in a run of a launch file")
+        return self._messages.read(topic)
+
     # --- Commands ----------------------------------------------------------------------------------------------
 
     def send(self, topic: str, message: Any) -> None:
@@ -200,7 +222,12 @@ class RunContext:
         Raises:
             BridgeError: There is no such subscription, or the message does not fit.
         """
-        self._bridge.send(self._topic(topic), message)
+        writers = self._writers.get(topic)
+        if writers is None:
+            writers = find_writers(self._bridge.runtime, self.plan, self._topic(topic))
+            self._writers[topic] = writers
+        for each in writers:
+            each.write(message)
 
     def set_joint_position(self, targets: Mapping[str, float]) -> None:
         """Set target positions by joint, rad or m. A target holds until the next one.

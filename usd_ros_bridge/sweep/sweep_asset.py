@@ -26,7 +26,7 @@ from usd_ros_bridge.spatial.transforms import FloatArray, axis_rotation, quatern
 from usd_ros_bridge.sweep.distributions import Scalar
 from usd_ros_bridge.sweep.randomization import Draws
 from usd_ros_bridge.sweep.run_specs import RunSpec
-from usd_ros_bridge.sweep.sweep_description import Placement, Sweep
+from usd_ros_bridge.sweep.sweep_description import StartPose, Sweep
 from usd_ros_bridge.usd.session import Override, OverrideTarget, PrimPlacement, StageSession
 
 OWN_OPTIONS: Final = frozenset({"asset", "backend", "backend_options", "variants", "record", "duration"})
@@ -183,7 +183,7 @@ def node_options(given: Mapping[str, Any]) -> NodeOptions:
     return make_node_options(values, node_namespace="")
 
 
-def _placement(prim: str, placement: Placement) -> PrimPlacement:
+def _placement(prim: str, placement: StartPose) -> PrimPlacement:
     numbers = {"position": placement.position, "rpy": placement.rpy}
     for name, values in numbers.items():
         for value in values or ():

@@ -43,7 +43,7 @@ class Sampling:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
+class StartPose:
     """Where a robot or a body stands at the start.
 
     Attributes:
@@ -244,7 +244,7 @@ class Sweep:
     backend_options: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     step: Any = 0.01
-    poses: Mapping[str, Placement] = field(default_factory=dict)
+    poses: Mapping[str, StartPose] = field(default_factory=dict)
     joints: Mapping[str, Any] = field(default_factory=dict)
     randomize: tuple[Randomization, ...] = ()
     driver: FunctionDriver | LaunchDriver | None = None

@@ -18,11 +18,11 @@ from usd_ros_bridge.sweep.run_specs import plan_runs
 from usd_ros_bridge.sweep.sweep_description import (
     FunctionDriver,
     LaunchDriver,
-    Placement,
     Randomization,
     RunMetric,
     Sampling,
     Signal,
+    StartPose,
     StopCondition,
     Sweep,
     TopicCommand,
@@ -189,7 +189,7 @@ def _make(document: Mapping[str, Any], *, name: str, directory: str) -> Sweep:
         sampling=Sampling(**document.get("sampling", {"method": _default_method(document)})),
         points=tuple(document.get("points", ())),
         poses={
-            prim: Placement(**{key: tuple(value) for key, value in each.items()})
+            prim: StartPose(**{key: tuple(value) for key, value in each.items()})
             for prim, each in document.get("poses", {}).items()
         },
         randomize=tuple(_randomization(row, each) for row, each in enumerate(document.get("randomize", ()))),

@@ -14,7 +14,7 @@ from usd_ros_bridge.errors import BridgeError, OptionError
 from usd_ros_bridge.model.periods import SECOND_NS
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import BridgeOptions
-from usd_ros_bridge.ros.message_tap import NoMessages
+from usd_ros_bridge.ros.recording.latest_messages import LatestMessages
 from usd_ros_bridge.ros.recording.offline_bridge import OfflineBridge
 from usd_ros_bridge.sweep.distributions import Scalar
 from usd_ros_bridge.sweep.function_driver import NEVER, Commander, CommandSchedule, FunctionRunner
@@ -237,9 +237,16 @@ class _SingleRun:
         asset = self._worker.open_asset()
         plan, self._drawn = asset.plan(sweep, self._spec)
         with ExitStack() as resources:
-            bridge = self._make_bridge(plan, asset.options.bridge)
+            messages = LatestMessages()
+            bridge = self._make_bridge(plan, asset.options.bridge, messages)
             resources.enter_context(bridge)
-            context = RunContext(bridge, self._spec, drawn=self._drawn, directory=sweep.directory)
+            context = RunContext(
+                bridge,
+                self._spec,
+                drawn=self._drawn,
+                directory=sweep.directory,
+                messages=messages if self._domain_id is None else None,
+            )
             self._step_ns = self._find_step(bridge)
             measurement = RunMeasurement(context, sweep.stop, sweep.metrics, self._step_ns)
             commanders: list[Commander] = []
@@ -257,7 +264,9 @@ class _SingleRun:
                 commanders.append(launch)
             yield _Opened(bridge, context, measurement, commanders)
 
-    def _make_bridge(self, plan: BridgePlan, options: BridgeOptions) -> OfflineBridge | LiveBridge:
+    def _make_bridge(
+        self, plan: BridgePlan, options: BridgeOptions, messages: LatestMessages
+    ) -> OfflineBridge | LiveBridge:
         made = self._bridge_options(options)
         backend = self._sweep.backend
         if self._domain_id is not None:
@@ -267,7 +276,7 @@ class _SingleRun:
             plan,
             backend,
             options=made,
-            tap=None if self._record is not None else NoMessages(),
+            tap=messages,
             report=self._report,
             inform=lambda _kind, _message: None,
         )
@@ -277,13 +286,17 @@ class _SingleRun:
             key: str(value).lower() if isinstance(value, bool) else str(value)
             for key, value in self._sweep.backend_options.items()
         }
-        return replace(
+        made = replace(
             options,
             backend_options=backend_options,
             seed=self._spec.seed,
             record=self._record,
             duration=0.0,
         )
+        if self._record is None and self._domain_id is None:
+            # Nobody reads them, and a URDF takes as long as reading the stage.
+            made = replace(made, publish_description=False, publish_plan=False)
+        return made
 
     def _find_step(self, bridge: RunBridge) -> int:
         """Return the time between steps, nanoseconds."""

@@ -11,11 +11,11 @@ from typing import Protocol
 
 from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.reporting import describe
+from usd_ros_bridge.ros_domains import reserve_domain
 from usd_ros_bridge.sweep.run_queue import RunAttempt
 from usd_ros_bridge.sweep.run_specs import RunSpec
 from usd_ros_bridge.sweep.sweep_description import Sweep
 from usd_ros_bridge.sweep.sweep_run import RunOutcome, RunWorker
-from usd_ros_bridge.testing.ros_domains import reserve_domain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,8 +31,8 @@ from launch.utilities import normalize_to_list_of_substitutions, perform_substit
 from launch_testing.actions import ReadyToTest
 
 from usd_ros_bridge.errors import BridgeError
+from usd_ros_bridge.ros_domains import DomainReservation, reserve_domain
 from usd_ros_bridge.testing.readiness import ReadinessObserver, ServedInterface, served_interfaces
-from usd_ros_bridge.testing.ros_domains import DomainReservation, reserve_domain
 
 START_S = 60.0
 """Seconds that a bridge may take to start, by default: on a busy machine, OpenUSD and physics take some of them."""

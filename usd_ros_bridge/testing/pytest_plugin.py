@@ -72,7 +72,7 @@ def ros_domain(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     The variables of the environment lead there, for this process and those that it starts: discovery stays on this
     machine. Shared memory that killed processes leave behind is removed at the end.
     """
-    from usd_ros_bridge.testing.ros_domains import remove_abandoned, reserve_domain, shared_memory_files
+    from usd_ros_bridge.ros_domains import remove_abandoned, reserve_domain, shared_memory_files
 
     reservation, before = reserve_domain(), shared_memory_files()
     monkeypatch.setenv("ROS_DOMAIN_ID", str(reservation.domain_id))

@@ -15,10 +15,10 @@ from usd_ros_bridge.runtime.lockstep import (
     JOIN_S,
     Epoch,
     ExchangeTimes,
-    Follower,
     FreeRunning,
     Grant,
-    Leader,
+    LockstepFollower,
+    LockstepLeader,
     ShardReport,
 )
 
@@ -103,15 +103,17 @@ class Shard:
             "inform": lambda _, text: world.news.append(text),
             "now_s": lambda: world.wall,
         }
-        self.lockstep: Leader | Follower
+        self.lockstep: LockstepLeader | LockstepFollower
         if number == 1:
             times = ExchangeTimes(start_ns=0, step_ns=STEP, period_ns=PERIOD)
-            self.lockstep = Leader(shards=world.count, times=times, session=world.session + 1, **arguments)
+            self.lockstep = LockstepLeader(
+                shards=world.count, times=times, session=world.session + 1, **arguments
+            )
         else:
-            self.lockstep = Follower(**arguments)
+            self.lockstep = LockstepFollower(**arguments)
 
     def open(self) -> None:
-        assert isinstance(self.lockstep, Leader)
+        assert isinstance(self.lockstep, LockstepLeader)
         self.lockstep.restart(0)
 
     def deliver(self, choose: random.Random) -> None:
@@ -119,13 +121,13 @@ class Shard:
             for _ in range(choose.randint(0, len(queue))):
                 message = queue.popleft()
                 if isinstance(message, Grant):
-                    if isinstance(self.lockstep, Follower):
+                    if isinstance(self.lockstep, LockstepFollower):
                         self.lockstep.receive(message)
                     continue
                 report, state = message
                 self.poses[sender, report.epoch, report.time_ns] = state
                 self.newest[sender] = state
-                if isinstance(self.lockstep, Leader):
+                if isinstance(self.lockstep, LockstepLeader):
                     self.lockstep.receive(report)
 
     def work(self, until: int) -> None:
@@ -134,7 +136,7 @@ class Shard:
         lockstep.poll()
         if lockstep.pending_reset_ns is not None:
             self.reset(lockstep.pending_reset_ns)
-        if isinstance(lockstep, Leader) and (self.paused or self.now >= until):
+        if isinstance(lockstep, LockstepLeader) and (self.paused or self.now >= until):
             lockstep.stand()
             return
         wanted = self.now + (STEP if self.first else PERIOD)
@@ -337,7 +339,7 @@ def test_a_shard_that_leaves_is_not_waited_for() -> None:
 def test_messages_of_strangers_say_nothing() -> None:
     world = World(2)
     leader = world.shards[1].lockstep
-    assert isinstance(leader, Leader)
+    assert isinstance(leader, LockstepLeader)
     for number in (0, 1, 3, -5):
         leader.receive(ShardReport(number, Epoch(world.session, 0), 0))
     leader.receive(ShardReport(2, Epoch(world.session + 7, 0), 10**9))
@@ -355,6 +357,22 @@ def test_a_shard_that_was_never_there_is_waited_for_longer() -> None:
             world.run(choose, until=PERIOD + STEP, rounds=50)
     world.wall = JOIN_S
     world.run(choose, until=PERIOD + STEP)
+    assert len(world.reports) == 1
+    assert world.news == ["time waits for shard 2"]
+
+
+def test_a_follower_says_that_it_waits_for_the_leader() -> None:
+    world = World(2)
+    world.kill(1)
+    follower = world.start(2)
+    world.latest = None
+    follower.queues.clear()
+    for wall in (1.0, 3.0, 5.0):
+        world.wall = wall
+        follower.work(10**9)
+    assert world.news == ["time waits for the leader"]
+    world.wall = JOIN_S + 3.0
+    follower.work(10**9)
     assert len(world.reports) == 1
 
 

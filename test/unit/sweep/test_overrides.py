@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from usd_ros_bridge.errors import BridgeError, OptionError
 from usd_ros_bridge.sweep.distributions import Normal, Uniform
 from usd_ros_bridge.sweep.run_context import RunContext
 from usd_ros_bridge.sweep.run_specs import RunSpec
-from usd_ros_bridge.sweep.sweep_description import FunctionDriver, Placement, Randomization, Sweep
+from usd_ros_bridge.sweep.sweep_description import FunctionDriver, Randomization, StartPose, Sweep
 from usd_ros_bridge.sweep.sweep_run import RunWorker
 
 mujoco = pytest.importorskip("mujoco")
@@ -280,7 +281,7 @@ def test_poses_and_joints_at_the_start(tmp_path: Path) -> None:
             (run.body_pose("/World/two"), run.joint_position("hinge"), run.body_pose("/World/two/arm"))
         )
 
-    pose = Placement(position=(1.0, 2.0, 3.0), rpy=(0.0, 0.0, math.pi / 2))
+    pose = StartPose(position=(1.0, 2.0, 3.0), rpy=(0.0, 0.0, math.pi / 2))
     sweep = Sweep(
         name="s",
         asset="world.usda",
@@ -365,3 +366,111 @@ def test_colliders_in_instances_are_changed_too(compiled: Any, tmp_path: Path) -
     model, _ = compiled(change("/World/left", "friction", 0.123))
     assert model.geom_friction[geom(model, "left/in/ball"), 0] == pytest.approx(0.123)
     assert model.geom_friction[geom(model, "right/in/ball"), 0] != pytest.approx(0.123)
+
+
+VARIANTS = """#usda 1.0
+(
+    defaultPrim = "World"
+    metersPerUnit = 0.01
+    upAxis = "Y"
+)
+def Xform "World" (
+    variants = {
+        string load = "empty"
+    }
+    prepend variantSets = "load"
+)
+{
+    def PhysicsScene "scene" {}
+    def Xform "group"
+    {
+        double3 xformOp:translate = (10, 20, 30)
+        float xformOp:rotateZ = 30
+        uniform token[] xformOpOrder = ["xformOp:translate", "xformOp:rotateZ"]
+        def Sphere "ball" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsCollisionAPI", "PhysicsMassAPI"])
+        {
+            double radius = 10
+            float3 xformOp:scale = (2, 2, 2)
+            uniform token[] xformOpOrder = ["xformOp:scale"]
+        }
+    }
+    variantSet "load" = {
+        "empty" {
+            over "group"
+            {
+                over "ball"
+                {
+                    float physics:mass = 2
+                }
+            }
+        }
+        "full" {
+            over "group"
+            {
+                over "ball"
+                {
+                    float physics:mass = 6
+                }
+            }
+        }
+    }
+}
+"""
+
+
+def test_variants_and_overrides_of_one_worker_follow_each_run(tmp_path: Path) -> None:
+    (tmp_path / "world.usda").write_text(VARIANTS)
+    found: list[float] = []
+
+    def look(run: RunContext) -> None:
+        model = run.backend.simulation.model  # type: ignore[attr-defined]
+        found.append(float(model.body_mass[body(model, "ball")]))
+        run.stop("seen")
+
+    sweep = Sweep(
+        name="s",
+        asset="world.usda",
+        duration=1.0,
+        backend="mujoco",
+        directory=str(tmp_path),
+        variants={"/World:load": "${load}"},
+        randomize=(change("/World/group/ball", "mass", "${factor}", "scale"),),
+        driver=FunctionDriver(function=look),
+    )
+    worker = RunWorker(sweep)
+    wanted = [("empty", 1.0), ("full", 2.0), ("empty", 2.0), ("empty", 1.0), ("full", 1.0)]
+    for row, (load, factor) in enumerate(wanted):
+        spec = RunSpec(index=row, id=str(row), parameters={"load": load, "factor": factor}, seed=1)
+        assert worker.run(spec).reason == "seen"
+    worker.close()
+    assert found == pytest.approx([2.0, 12.0, 4.0, 2.0, 6.0])
+
+
+@pytest.mark.parametrize("rpy", [None, (0.3, -0.4, 1.2)])
+def test_a_pose_is_one_of_the_ros_world_whatever_the_axes_and_units_of_the_stage(
+    tmp_path: Path, rpy: Any
+) -> None:
+    rotation = pytest.importorskip("scipy.spatial.transform").Rotation
+    (tmp_path / "world.usda").write_text(VARIANTS)
+    found: list[Any] = []
+
+    def look(run: RunContext) -> None:
+        found.append(run.body_pose("/World/group/ball"))
+        run.stop("seen")
+
+    sweep = Sweep(
+        name="s",
+        asset="world.usda",
+        duration=1.0,
+        backend="mujoco",
+        directory=str(tmp_path),
+        driver=FunctionDriver(function=look),
+    )
+    for poses in ({}, {"/World/group/ball": StartPose(position=(1.0, 2.0, 3.0), rpy=rpy)}):
+        worker = RunWorker(replace(sweep, poses=poses))
+        assert worker.run(RunSpec(index=0, id="run", parameters={}, seed=1)).reason == "seen"
+        worker.close()
+    before, after = found
+    np.testing.assert_allclose(after[:3], [1.0, 2.0, 3.0], atol=1e-6)
+    expected = rotation.from_quat(before[3:]) if rpy is None else rotation.from_euler("xyz", rpy)
+    assert (expected.inv() * rotation.from_quat(after[3:])).magnitude() < 1e-6

@@ -260,6 +260,29 @@ def test_children_of_this_process_have_their_exit_status(cluster: RayCluster) ->
     assert ray.get(status.remote()) == 1
 
 
+STARTED = """
+import os
+from pathlib import Path
+from usd_ros_bridge.sweep.ray_cluster import RayCluster
+import ray
+before = dict(os.environ)
+for _ in range(2):
+    with RayCluster() as cluster:
+        cluster.open(workers=1)
+        print(ray.get(ray.remote(num_cpus=1)(lambda: os.environ["RAY_AUTH_MODE"]).remote()))
+print(os.environ == before, list(Path.home().iterdir()))
+"""
+
+
+def test_a_local_ray_needs_a_token_that_is_nowhere_on_the_disk(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    ended = subprocess.run(
+        [sys.executable, "-c", STARTED],
+        capture_output=True, text=True, check=True, timeout=120, env={**environment, "HOME": str(tmp_path)},
+    )  # fmt: skip
+    assert (ended.stdout, ended.stderr) == ("token\ntoken\nTrue []\n", "")
+
+
 def test_workers_have_one_thread_and_no_statistics_of_use(cluster: RayCluster) -> None:
     @ray.remote(num_cpus=1)
     def environment() -> dict[str, str]:

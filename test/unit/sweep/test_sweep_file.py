@@ -16,11 +16,11 @@ from usd_ros_bridge.sweep.signals import SIGNALS
 from usd_ros_bridge.sweep.sweep_description import (
     FunctionDriver,
     LaunchDriver,
-    Placement,
     Randomization,
     RunMetric,
     Sampling,
     Signal,
+    StartPose,
     StopCondition,
     TopicCommand,
     resolve,
@@ -124,7 +124,7 @@ def test_references_stand_for_the_parameters_of_a_run(tmp_path: Path) -> None:
     run = resolve(sweep, plan_runs(sweep)[-1].parameters)
     assert run.duration == 2.5
     assert run.variants == {"/World/rover:tyres": "tyres_large"}
-    assert run.poses == {"/World/rover": Placement(position=(0, 0, 0.8), rpy=(0, 0, 1.5))}
+    assert run.poses == {"/World/rover": StartPose(position=(0, 0, 0.8), rpy=(0, 0, 1.5))}
     assert run.randomize[0].value == Uniform(0, 0.8)
     assert isinstance(run.driver, FunctionDriver)
     assert run.driver.arguments == {"speed": 0.8}

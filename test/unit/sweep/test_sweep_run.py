@@ -69,9 +69,13 @@ def fall(tmp_path: Path) -> Sweep:
     """Return a sweep of one run: a ball falls from 5 m."""
     (tmp_path / "fall.usda").write_text(FALL)
     return Sweep(
-        name="fall", asset="fall.usda", duration=0.5, backend="mujoco", directory=str(tmp_path),
+        name="fall",
+        asset="fall.usda",
+        duration=0.5,
+        backend="mujoco",
+        directory=str(tmp_path),
         backend_options={"dt": 0.001},
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture
@@ -135,13 +139,28 @@ def test_metrics_of_a_fall_are_those_of_physics(fall: Sweep, made: Any) -> None:
     g, t = 9.81, 0.5
     dropped = 0.5 * g * t * t
     expected = {
-        "z": 5 - dropped, "highest": 5.0, "lowest": 5 - dropped, "first": 5.0, "range": dropped,
-        "late": 5 - 0.5 * g * 0.25**2, "vz": -g * t, "speed": g * t, "mean_speed": g * t / 2,
-        "median_speed": g * t / 2, "rms": g * t / math.sqrt(3), "stddev": g * t / math.sqrt(12),
-        "travelled": dropped, "displacement": dropped, "integral": dropped,
-        "distance": math.hypot(3, 4, dropped), "outside": 4.5 - (5 - dropped), "time": 0.5,
-        "tilt": 0.0, "spin": 0.0, "contacts": 0.0,
-    }  # fmt: skip
+        "z": 5 - dropped,
+        "highest": 5.0,
+        "lowest": 5 - dropped,
+        "first": 5.0,
+        "range": dropped,
+        "late": 5 - 0.5 * g * 0.25**2,
+        "vz": -g * t,
+        "speed": g * t,
+        "mean_speed": g * t / 2,
+        "median_speed": g * t / 2,
+        "rms": g * t / math.sqrt(3),
+        "stddev": g * t / math.sqrt(12),
+        "travelled": dropped,
+        "displacement": dropped,
+        "integral": dropped,
+        "distance": math.hypot(3, 4, dropped),
+        "outside": 4.5 - (5 - dropped),
+        "time": 0.5,
+        "tilt": 0.0,
+        "spin": 0.0,
+        "contacts": 0.0,
+    }
     assert (outcome.outcome, outcome.reason, outcome.steps) == ("completed", "", 500)
     assert outcome.sim_time == pytest.approx(0.5)
     assert outcome.metrics.keys() == expected.keys()
@@ -196,15 +215,24 @@ def test_joints_have_signals_too(made: Any) -> None:
     signals = {
         name: RunMetric(signal=Signal(kind=name, joint=joint), statistic="max")
         for name, joint in (
-            ("joint_position", "left_wheel_joint"), ("joint_velocity", "left_wheel_joint"),
-            ("joint_effort", "left_wheel_joint"), ("joint_speed", ""), ("power", ""), ("absolute_power", ""),
-            ("velocity_error", "left_wheel_joint"), ("limit_margin", ""),
+            ("joint_position", "left_wheel_joint"),
+            ("joint_velocity", "left_wheel_joint"),
+            ("joint_effort", "left_wheel_joint"),
+            ("joint_speed", ""),
+            ("power", ""),
+            ("absolute_power", ""),
+            ("velocity_error", "left_wheel_joint"),
+            ("limit_margin", ""),
         )
-    }  # fmt: skip
+    }
     sweep = Sweep(
-        name="s", asset=str(WORLD), duration=0.3, backend="mujoco", metrics=signals,
+        name="s",
+        asset=str(WORLD),
+        duration=0.3,
+        backend="mujoco",
+        metrics=signals,
         driver=FunctionDriver(function=spin),
-    )  # fmt: skip
+    )
     outcome = made(sweep)
     assert outcome.outcome == "completed", outcome.reason
     assert outcome.metrics["seen"] == pytest.approx(2.0, rel=0.3)
@@ -318,13 +346,17 @@ def test_messages_are_sent_at_their_times(made: Any) -> None:
     )
     speed = Signal(kind="speed", body=ROVER)
     sweep = Sweep(
-        name="s", asset=str(WORLD), duration=1.2, backend="mujoco", commands=commands,
+        name="s",
+        asset=str(WORLD),
+        duration=1.2,
+        backend="mujoco",
+        commands=commands,
         metrics={
             "before": RunMetric(signal=speed, statistic="initial"),
             "top": RunMetric(signal=speed, statistic="max"),
             "end": RunMetric(signal=speed, statistic="mean", after=1.1),
         },
-    )  # fmt: skip
+    )
     outcome = made(sweep)
     assert outcome.outcome == "completed", outcome.reason
     assert outcome.metrics["before"] < 0.05
@@ -397,10 +429,14 @@ def test_a_simulation_that_diverges_is_a_failed_run(fall: Sweep, made: Any) -> N
 
 def test_a_backend_without_time_of_its_own_steps_as_the_sweep_says(made: Any) -> None:
     sweep = Sweep(
-        name="s", asset=str(WORLD), duration=2.0, step=0.02, backend="kinematic",
+        name="s",
+        asset=str(WORLD),
+        duration=2.0,
+        step=0.02,
+        backend="kinematic",
         commands=(TopicCommand(at=0, topic="cmd_vel", message={"linear": {"x": 0.5}}, every=0.1),),
         metrics={"d": RunMetric(signal=Signal(kind="displacement", body=ROVER))},
-    )  # fmt: skip
+    )
     outcome = made(sweep)
     assert (outcome.outcome, outcome.steps) == ("completed", 100), outcome.reason
     assert outcome.metrics["d"] == pytest.approx(1.0, rel=0.15)
@@ -429,12 +465,20 @@ print(json.dumps(outcomes))
 def rover_sweep() -> Sweep:
     """Return a sweep of four runs of the rover, with randomisation and a driver with noise."""
     return Sweep(
-        name="rover", asset=str(WORLD), duration=0.4, backend="mujoco", repeats=2,
+        name="rover",
+        asset=str(WORLD),
+        duration=0.4,
+        backend="mujoco",
+        repeats=2,
         parameters={"payload": (0.0, 10.0)},
         randomize=(
             Randomization(select=ROVER, attribute="mass", operation="add", value="${payload}"),
             Randomization(
-                select="/World/rover/*_wheel", attribute="friction", value=Uniform(0.2, 0.9), each=True, name="mu"
+                select="/World/rover/*_wheel",
+                attribute="friction",
+                value=Uniform(0.2, 0.9),
+                each=True,
+                name="mu",
             ),
         ),
         driver=FunctionDriver(function=noisy, rate=50),
@@ -442,7 +486,7 @@ def rover_sweep() -> Sweep:
             name: RunMetric(signal=Signal(kind=name, body=ROVER), statistic="rms")
             for name in ("speed", "travelled", "tilt")
         },
-    )  # fmt: skip
+    )
 
 
 def noisy(run: RunContext) -> None:
@@ -458,8 +502,11 @@ def test_a_run_is_the_same_in_whatever_worker_and_order(tmp_path: Path) -> None:
         folder.mkdir()
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM, str(Path(__file__).parent), str(folder), order],
-            capture_output=True, text=True, timeout=100, check=False,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
         assert done.returncode == 0, done.stderr[-2000:]
         results.append(json.loads(done.stdout.splitlines()[-1]))
     first, second, third = results
@@ -495,3 +542,43 @@ def test_progress_is_told(fall: Sweep, made: Any) -> None:
 def test_a_launch_file_needs_a_domain(fall: Sweep, made: Any) -> None:
     outcome = made(replace(fall, driver=LaunchDriver(launch="x.launch.py")))
     assert outcome.outcome == "failed"
+
+
+def test_a_recorded_run_has_the_metrics_of_one_that_is_not(tmp_path: Path) -> None:
+    pytest.importorskip("foxglove")
+    sweep = rover_sweep()
+    run = plan_runs(sweep)[3]
+    worker = RunWorker(sweep)
+    plain = worker.run(run)
+    recorded = worker.run(run, record=tmp_path / "run.mcap")
+    there = worker.run(run, record=tmp_path / "run.mcap")
+    worker.close()
+    assert recorded.metrics == plain.metrics
+    assert there.outcome == "failed"
+    assert "run.mcap" in there.reason
+
+
+def test_a_driver_reads_what_the_asset_publishes(made: Any) -> None:
+    seen: list[Any] = []
+
+    def read(run: RunContext) -> Any:
+        run.send("cmd_vel", {"linear": {"x": 0.5}})
+        assert run.message("odom") is None
+        assert run.message("scan") is None
+        yield 0.3
+        seen.extend((run.message("/rover/odom"), run.message("scan"), run.body_pose(ROVER)))
+        with pytest.raises(BridgeError, match="nothing publishes on the topic 'scam'"):
+            run.message("scam")
+
+    sweep = Sweep(
+        name="s", asset=str(WORLD), duration=0.4, backend="mujoco", driver=FunctionDriver(function=read)
+    )
+    outcome = made(sweep)
+    assert outcome.outcome == "completed", outcome.reason
+    odometry, scan, pose = seen
+    assert 0.02 < odometry.pose.pose.position.x < 0.2
+    assert odometry.header.stamp.nanosec * 1e-9 == pytest.approx(0.3, abs=0.03)
+    # The rover starts 2.4 m west of the middle, and the wall in the west is 4 m from it.
+    assert min(scan.ranges) > 0.1
+    assert max(each for each in scan.ranges if math.isfinite(each)) < 9.0
+    assert pose[0] > -2.4

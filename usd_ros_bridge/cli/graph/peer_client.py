@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from usd_ros_bridge.errors import BridgeError
-from usd_ros_bridge.fleet.discovery_server import CLIENT_VARIABLE, SUPER_CLIENT_VARIABLE
+from usd_ros_bridge.fleet.discovery_server import SUPER_CLIENT_VARIABLE
 from usd_ros_bridge.ranges import MAX_DOMAIN_ID
 
 POLL_S = 0.05
@@ -54,7 +54,7 @@ class PeerClient:
         from rclpy.parameter import Parameter
 
         self._ended = ended
-        if CLIENT_VARIABLE in os.environ:
+        if os.environ.get("ROS_DISCOVERY_SERVER"):
             # Other clients of a discovery server hear of those only that they exchange messages with.
             os.environ.setdefault(SUPER_CLIENT_VARIABLE, "TRUE")
         self._context = rclpy.Context()

@@ -34,7 +34,13 @@ class MeshSharing:
     """Serve the mesh files of descriptions, and give the descriptions URIs by which viewers find them."""
 
     def __init__(
-        self, asset: str, options: BridgeOptions, *, workers: Workers | None, report: Report
+        self,
+        asset: str,
+        options: BridgeOptions,
+        *,
+        workers: Workers | None,
+        report: Report,
+        offers_service: bool = True,
     ) -> None:
         """Store the arguments; `open` starts.
 
@@ -43,12 +49,14 @@ class MeshSharing:
             options: Options of the bridge.
             workers: Run requests to the service; None: serve nothing, give URIs alone.
             report: For what cannot be served.
+            offers_service: Offer the service. Its name is one for the domain: of several bridges one has it.
         """
         self._options = options
         self._asset = asset
         self._wanted = parse_mesh_uris(options.mesh_uris)
         self._workers = workers
         self._report = report
+        self._offers_service = offers_service
         self._store: MeshStore | None = None
         self._paths: dict[str, Path] = {}
         self._base = ""
@@ -84,7 +92,9 @@ class MeshSharing:
             self._open_server(self._store)
         elif kind == "package":
             self._check_package(directory)
-        may_serve = self._workers is not None and self._options.remote_control != "none"
+        may_serve = (
+            self._offers_service and self._workers is not None and self._options.remote_control != "none"
+        )
         if kind in ("auto", "service") and may_serve:
             self._service_class = self._find_class(is_needed=kind == "service")
 

@@ -20,7 +20,7 @@ from usd_ros_bridge.export.plan_json import Resolve, plan_summary_text
 from usd_ros_bridge.export.urdf import Urdf
 from usd_ros_bridge.model.message_types import STRING
 from usd_ros_bridge.model.plan import BridgePlan, QosPlan
-from usd_ros_bridge.options import BridgeOptions
+from usd_ros_bridge.options import BridgeOptions, parse_shard
 from usd_ros_bridge.planning.names import join
 from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.ros.bridge_status import InterfaceStatus
@@ -71,7 +71,15 @@ class Descriptions:
         self._lock = threading.Lock()
         self._topics: dict[str, DescriptionTopic] = {}
         self._parameter = DescriptionParameter(domains.main)
-        self._sharing = MeshSharing(plan.asset, options, workers=workers, report=report)
+        shard = parse_shard(plan.options.shard)
+        self._sharing = MeshSharing(
+            plan.asset,
+            options,
+            workers=workers,
+            report=report,
+            # The first one serves the files of all: on one machine they are in one directory.
+            offers_service=shard is None or shard.number == 1,
+        )
         self._closed = False
         self._builder: DescriptionBuilder | None = DescriptionBuilder(
             self,

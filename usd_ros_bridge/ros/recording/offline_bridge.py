@@ -6,13 +6,13 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from usd_ros_bridge.backends.base import Backend, needs_physics
 from usd_ros_bridge.backends.registry import lockstep_options
 from usd_ros_bridge.errors import BridgeError, OptionError, alternatives, quoted
 from usd_ros_bridge.model.periods import SECOND_NS, nanoseconds
-from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.planning.conflicts import leave_offered
 from usd_ros_bridge.process_settings import close_at_exit
@@ -253,6 +253,8 @@ class OfflineBridge:
 
     def _open_time(self, runtime: Runtime) -> None:
         """Make the loop, and publish /clock where the backend owns time."""
+        if self._options.lockstep != "off":
+            raise OptionError("lockstep needs other bridges on the ROS graph, and this bridge has no node")
         step_ns = runtime.capabilities.step_ns
         if step_ns <= 0:
             self._loop = Loop(runtime, SteppedClock())
@@ -312,6 +314,45 @@ class OfflineBridge:
         summary.publish()
 
 
+class SubscriptionWriter(NamedTuple):
+    """What writes messages to a subscription.
+
+    Attributes:
+        message_class: Class of its messages.
+        take: Takes a message: the next tick applies it.
+    """
+
+    message_class: Any
+    take: Callable[[Any], object]
+
+    def write(self, message: Any) -> None:
+        """Write a message, or a mapping of its fields.
+
+        Raises:
+            BridgeError: It does not fit.
+        """
+        self.take(make_message(self.message_class, message))
+
+
+def find_writers(runtime: Runtime, plan: BridgePlan, target: str) -> tuple[SubscriptionWriter, ...]:
+    """Return what writes messages to the subscriptions of a name. It holds as long as the plan runs.
+
+    Args:
+        runtime: Open.
+        plan: The plan that it runs.
+        target: Prim path or absolute name of the subscription.
+
+    Raises:
+        BridgeError: There is no such subscription, or nothing takes its messages.
+    """
+    topics = [each for each in plan.topics if each.role == "subscription" and each.enabled]
+    named = [each for each in topics if target in (each.path, each.name)]
+    if not named:
+        there = alternatives(target, (f"{each.path} ({each.name})" for each in topics))
+        raise BridgeError(f"{quoted(target)} names no subscription of {plan.asset}; {there}")
+    return tuple(_make_writer(runtime, topic) for topic in named)
+
+
 def deliver_message(runtime: Runtime, plan: BridgePlan, target: str, message: Any) -> None:
     """Deliver a message to a subscription of a plan, as a peer's would be: the next tick applies it.
 
@@ -324,18 +365,17 @@ def deliver_message(runtime: Runtime, plan: BridgePlan, target: str, message: An
     Raises:
         BridgeError: There is no such subscription, nothing takes its messages, or the message does not fit.
     """
-    topics = [each for each in plan.topics if each.role == "subscription" and each.enabled]
-    named = [each for each in topics if target in (each.path, each.name)]
-    if not named:
-        there = alternatives(target, (f"{each.path} ({each.name})" for each in topics))
-        raise BridgeError(f"{quoted(target)} names no subscription of {plan.asset}; {there}")
-    for topic in named:
-        decode = CODECS.get(topic.type, NO_CODEC).decode
-        binding = runtime.bind_sink(topic)
-        if decode is None or not binding.accepted:
-            raise BridgeError(f"{topic.name} takes no messages: {binding.reason or topic.type}")
-        message_class = import_interface(topic.type, AmentCatalog())
-        binding.deliver(decode(make_message(message_class, message)))
+    for each in find_writers(runtime, plan, target):
+        each.write(message)
+
+
+def _make_writer(runtime: Runtime, topic: TopicPlan) -> SubscriptionWriter:
+    decode = CODECS.get(topic.type, NO_CODEC).decode
+    binding = runtime.bind_sink(topic)
+    if decode is None or not binding.accepted:
+        raise BridgeError(f"{topic.name} takes no messages: {binding.reason or topic.type}")
+    message_class = import_interface(topic.type, AmentCatalog())
+    return SubscriptionWriter(message_class, lambda message: binding.deliver(decode(message)))
 
 
 def schedule_publisher(runtime: Runtime, publisher: TopicPublisher) -> None:

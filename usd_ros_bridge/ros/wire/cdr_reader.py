@@ -341,16 +341,15 @@ class TransformsLayout:
         frame_id = ""
         for number in range(count):
             begin = ((offset + 3) & ~3) + _STAMP.size
-            middle = _text_end(data, begin)
-            if middle < 0:
-                return None
-            end = _text_end(data, (middle + 3) & ~3)
+            frame, middle = _read_text(data, begin)
+            start = (middle + 3) & ~3
+            name, end = _read_text(data, start) if middle > 0 else ("", -1)
             if end < 0:
                 return None
             if number == 0:
-                frame_id = data[begin + 4 : middle - 1].decode("ascii")
-            names.append(data[((middle + 3) & ~3) + 4 : end - 1].decode("ascii"))
-            spans += [np.arange(begin, middle), np.arange((middle + 3) & ~3, end)]
+                frame_id = frame
+            names.append(name)
+            spans += [np.arange(begin, middle), np.arange(start, end)]
             place = _aligned(end)
             places.append((place - _BODY) // 8)
             offset = place + 56
@@ -376,3 +375,17 @@ class TransformsLayout:
         """Return the stamp of the first transform of a message that fits, nanoseconds."""
         seconds, nanoseconds = _STAMP.unpack_from(data, _BODY + _COUNT.size)
         return int(seconds) * SECOND_NS + int(nanoseconds)
+
+
+def _read_text(data: bytes, offset: int) -> tuple[str, int]:
+    """Return the UTF-8 string at `offset` and where it ends; -1 if it is cut off, no UTF-8, or has zeros inside."""
+    if offset + 4 > len(data):
+        return "", -1
+    (length,) = _COUNT.unpack_from(data, offset)
+    start, end = offset + 4, offset + 4 + length
+    if length == 0 or end > len(data) or data.find(b"\x00", start, end) != end - 1:
+        return "", -1
+    try:
+        return data[start : end - 1].decode(), end
+    except UnicodeDecodeError:
+        return "", -1

@@ -240,3 +240,5 @@ _FINDERS: Final[dict[str, tuple[_Finder, str]]] = {
     "friction": (_frictions, "neither colliders nor physics materials"),
     "gravity": (_gravities, "no PhysicsScene"),
 }
+ATTRIBUTE_NAMES: Final = (*_FINDERS, *_GAINS)
+"""Names that stand for attributes of several schemas."""

@@ -253,3 +253,40 @@ def test_a_body_below_a_joint_that_starts_asleep_is_reported() -> None:
     reports = Reports()
     built(PhysicsScene(bodies=bodies, joints=(joint,)), reports)
     assert list(reports) == ["mujoco.sleep:/link"]
+
+
+@pytest.mark.parametrize(("kind", "axis", "speed"), [("prismatic", "X", 0.5), ("revolute", "Z", 0.8)])
+def test_an_obstacle_that_is_put_where_it_is_now_and_then_carries_as_a_moving_body(
+    kind: Any, axis: Any, speed: float
+) -> None:
+    """Every tenth step says where the belt is; in between it goes on."""
+    load = collider(1, Box((0.1, 0.1, 0.1)), path="/crate/shape", material=RUBBER)
+    belt = scene(crate(), loads=(load,))
+    _, driven_by_twist, theirs = both(belt, kind, axis, speed)
+    ours = Simulation(compile_model(built(belt)))
+    ours.model.stat.meaninertia = 1.0
+    ours.model.opt.tolerance, ours.model.opt.iterations = 1e-14, 200
+    ours.reset()
+    step = ours.model.opt.timestep
+    twist = np.zeros((1, 6))
+    twist[0, "XYZ".index(axis) + (3 if kind == "revolute" else 0)] = speed
+    steps = round(SECONDS / step)
+    for number in range(0, steps, 10):
+        done = speed * number * step
+        pose = (
+            np.array([[done, 0.0, -0.1, 0.0, 0.0, 0.0, 1.0]])
+            if kind == "prismatic"
+            else np.array([[0.0, 0.0, -0.1, 0.0, 0.0, np.sin(done / 2), np.cos(done / 2)]])
+        )
+        ours.move_obstacles(np.array([0]), pose, twist)
+        ours.step(10)
+    found = np.array([ours.world_from_body(1)])
+    assert found == pytest.approx(driven_by_twist, abs=1e-6)
+    assert found == pytest.approx(theirs, abs=1e-6)
+    assert ours.body_twist(0) == pytest.approx(twist[0])
+    ours.move_obstacles(np.zeros(0, dtype=np.intp), np.zeros((0, 7)), np.zeros((0, 6)))
+    stood = ours.world_from_body(0)
+    ours.step(10)
+    assert ours.world_from_body(0) == pytest.approx(stood, abs=0.0), "nobody says that it moves"
+    ours.reset()
+    assert ours.world_from_body(0)[:3] == pytest.approx((0.0, 0.0, -0.1)), "where it is authored"

@@ -1,7 +1,8 @@
-"""Reserve ROS domains that no other test run of the machine uses, and clean up what killed processes leave there.
+"""Reserve ROS domains that nobody else on the machine uses, and clean up what killed processes leave there.
 
-Two test suites in one domain get each other's topics, services and `/clock`. One lock file per domain, in the
-machine's temporary directory, prevents that. A domain that another program uses without a lock is skipped, too.
+Two test suites, or runs of a sweep, in one domain get each other's topics, services and `/clock`. One lock file per
+domain, in the machine's temporary directory, prevents that. A domain that another program uses without a lock is
+skipped, too.
 """
 
 from __future__ import annotations

@@ -8,11 +8,11 @@ from contextlib import ExitStack
 
 import pytest
 
-from usd_ros_bridge.testing import ros_domains
-from usd_ros_bridge.testing.ros_domains import reserve_domain
+from usd_ros_bridge import ros_domains
+from usd_ros_bridge.ros_domains import reserve_domain
 
 RESERVE_AND_WAIT = """
-from usd_ros_bridge.testing import ros_domains
+from usd_ros_bridge import ros_domains
 ros_domains.MAX_TEST_DOMAIN_ID = 3
 ros_domains._is_silent = lambda _: True
 reservation = ros_domains.reserve_domain()
