@@ -20,6 +20,7 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from builders.stages import write_fleet
 from fleet_runs import COMMAND, READY_S, FleetRun, JointStateLog, children, is_running, kill, wait_until
+from own_process import own_process
 from usd_ros_bridge.testing.ros_observer import RosObserver
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "fleet" / "fleet.usda"
@@ -144,10 +145,8 @@ def test_shards_killed_at_any_moment(
         # A moment of the shard's life, not a wait for something.
         time.sleep(dice.choice([0.0, dice.uniform(0.0, 0.3), dice.uniform(0.3, 2.0)]))
         shard = dice.choice(list(OF_SHARD))
-        processes = fleet.processes()
-        if shard not in processes:
-            wait_until(lambda shard=shard: shard in fleet.processes(), f"shard {shard}")
-            processes = fleet.processes()
+        # One that was killed before may be between two runs.
+        processes = wait_until(lambda shard=shard: fleet.processes_with(shard), f"shard {shard}")
         if dice.random() < 0.3:
             kill(processes[shard], signal.SIGTERM)
             time.sleep(dice.uniform(0.0, 0.1))
@@ -190,6 +189,7 @@ def server_address(monkeypatch: pytest.MonkeyPatch) -> str:
     return address
 
 
+@own_process
 def test_a_killed_discovery_server_is_started_again(
     run_fleet: Callable[..., FleetRun],
     observe: Callable[[], JointStateLog],
