@@ -17,8 +17,8 @@ Values = Mapping[str, float]
 
 ENDPOINTS_PER_ROBOT = 4
 """/tf, /tf_static, joint states, robot_description."""
-ENDPOINTS_PER_PROCESS = 8
-"""Of the bridge and its node: /rosout, /parameter_events, diagnostics and the like."""
+ENDPOINTS_PER_PROCESS = 22
+"""Of the bridge and its node: /rosout, /parameter_events, diagnostics, and both ends of each service."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,8 @@ class Law:
 
 _ROBOT: Mapping[str, Term] = {"process": ONE, "robot": lambda shard: shard.robots}
 _OTHERS: Mapping[str, Term] = {"robot of another process": lambda shard: shard.others}
-_HEARD: Mapping[str, Term] = {"robot with a subscriber by UDP": lambda shard: shard.heard}
+SUBSCRIBER = "robot with a subscriber by UDP"
+_HEARD: Mapping[str, Term] = {SUBSCRIBER: lambda shard: shard.heard}
 _SQUARED: Mapping[str, Term] = {"square of its robots": lambda shard: shard.robots**2}
 
 SHARD_LAWS = (
@@ -73,7 +74,7 @@ SHARD_LAWS = (
         f"all threads of a process at {shards.RATE:g} Hz, of one core",
         {**_ROBOT, **_HEARD},
     ),
-    Law("memory", "MB", "memory of a process (PSS)", {**_ROBOT, **_OTHERS}),
+    Law("memory", "MB", "memory of a process (PSS)", _ROBOT),
     Law("start_cpu", "s", "CPU until a process is open", {**_ROBOT, **_SQUARED, **_OTHERS}),
     Law("describe_cpu", "s", "CPU of all descriptions, ticks not counted", {**_ROBOT, **_SQUARED}),
 )
@@ -87,10 +88,11 @@ PAIR_SQUARE = "square of a process's endpoints, and process that learns of them"
 _PAIR_SQUARE: Mapping[str, Term] = {PAIR_SQUARE: lambda graph: (graph.participants * graph.endpoints) ** 2}
 _PROCESS: Mapping[str, Term] = {"process": lambda graph: graph.participants}
 _JOINED: Mapping[str, Term] = {"process, the observer included": lambda graph: graph.participants + 1}
+OTHER_ENDPOINT = "endpoint of another process"
 _KNOWN: Mapping[str, Term] = {
     "process": ONE,
     "own endpoint": lambda graph: graph.endpoints,
-    "endpoint of another process": lambda graph: (graph.participants - 1) * graph.endpoints,
+    OTHER_ENDPOINT: lambda graph: (graph.participants - 1) * graph.endpoints,
 }
 _ALL: Mapping[str, Term] = {"graph": ONE, **_ENDPOINT}
 
@@ -196,13 +198,12 @@ def fit_model(
     Raises:
         BenchmarkError: A figure is missing.
     """
-    own = [shard_of(fleet) for fleet in fleets]
-    shard = {
-        law.figure: fit_law(
-            law, own, [value_of(values, f"shards.{each.name}.{law.figure}") for each in fleets]
-        )
-        for law in SHARD_LAWS
-    }
+    shard = {}
+    for law in SHARD_LAWS:
+        # Processes that use UDP alone have no shared memory and are no measure of what does not depend on subscribers.
+        fitted = [fleet for fleet in fleets if SUBSCRIBER in law.terms or not fleet.udp]
+        measured = [value_of(values, f"shards.{fleet.name}.{law.figure}") for fleet in fitted]
+        shard[law.figure] = fit_law(law, [shard_of(fleet) for fleet in fitted], measured)
     found: dict[discovery.Mode, Mapping[str, Fit]] = {
         mode: {
             law.figure: fit_law(
@@ -311,13 +312,15 @@ def estimate(model: CostModel, machines: Machines, *, shards_each: int, rate: fl
         mode: {figure: fit.predict(graph) for figure, fit in fits.items()}
         for mode, fits in model.discovery.items()
     }
+    known = (processes - 1) * graph.endpoints
+    known_mb = model.discovery["simple"]["memory"].coefficient(OTHER_ENDPOINT) * known
     return Estimate(
         shard=shard,
         graph=graph,
         tick_ms=model.shard["tick_moving_cpu"].predict(shard),
         shard_cores=cores,
         cores=cores * shards_each,
-        memory_mb=model.shard["memory"].predict(shard) * shards_each,
+        memory_mb=(model.shard["memory"].predict(shard) + known_mb) * shards_each,
         start_s=model.shard["start_cpu"].predict(Shard(own, 0.0)),
         late_s=by_mode["server"]["late"],
         network_mb_s=model.robot_bytes * own * shards_each * rate * 1e-6,
@@ -337,7 +340,7 @@ def robots_at_limit(model: CostModel, machines: Machines, rate: float) -> dict[s
     """
     cpu, memory = model.shard["cpu_moving"], model.shard["memory"]
     scale = rate / shards.RATE
-    robot = cpu.coefficient("robot") + cpu.coefficient("robot with a subscriber by UDP")
+    robot = cpu.coefficient("robot") + cpu.coefficient(SUBSCRIBER)
     core = (100.0 / scale - cpu.coefficient("process")) / robot
     return {
         "one core: the most of one process": core,

@@ -32,6 +32,8 @@ from benchmarks.report import FLEET_RESULTS
 PAGE = ROOT / "docs" / "fleet_cost.md"
 RATES = (20.0, 50.0)
 SHARDS_EACH = (1, 2, 4, 8)
+_REASONABLE = 0.8
+"""Part of a resource that a fleet should use at most."""
 PAGE_FLEETS = tuple(
     fleet for fleet in (*shards.FITTED, *shards.CHECKED) if fleet.robots == shards.ROBOTS and not fleet.udp
 )
@@ -41,7 +43,7 @@ _UNITS: tuple[Mapping[str, float], ...] = (
     {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9},
 )
 """Units of one kind, from large to small."""
-SUBSCRIBERS = (shards.Fleet(500, 1), shards.Fleet(500, 1, udp=250))
+SUBSCRIBERS = (shards.Fleet(200, 1), shards.Fleet(200, 1, udp=50))
 """Fleets that differ by nothing but their subscribers."""
 SHARD_ROWS = (
     ("start of all processes until all are open", "ready", "s"),
@@ -88,6 +90,7 @@ def page_blocks(entries: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
         "laws of a discovery server": _law_table(list(model.discovery["server"].values())),
         "check": _check_table(values, model),
         "fleet": _fleet_table(model, machines),
+        "summary": _summary(model, machines),
         "discovery of the fleet": _fleet_discovery_table(model, machines),
         "limits": _limit_table(model, machines),
     }
@@ -130,7 +133,7 @@ def _discovery_table(values: Values) -> list[str]:
     for graph in sorted(
         (*discovery.FITTED, *discovery.CHECKED), key=lambda each: (each.endpoints, each.participants)
     ):
-        for mode in discovery.MODES:
+        for mode in (*discovery.MODES, *(("plain",) if graph in discovery.PLAIN else ())):
             cells = [
                 number(value_of(values, f"discovery.{mode}.{graph.name}.{column}"))
                 for column in _DISCOVERY_COLUMNS
@@ -218,6 +221,29 @@ def _fleet_table(model: CostModel, machines: Machines) -> list[str]:
         "most used",
     )
     return _table(heads, rows)
+
+
+def _summary(model: CostModel, machines: Machines) -> list[str]:
+    """Returns, for each rate, how many processes a machine needs, and what is short then."""
+    lines = []
+    for rate in RATES:
+        by_count = {
+            each: estimate(model, machines, shards_each=each, rate=rate).loads(machines)
+            for each in SHARDS_EACH
+        }
+        enough = [each for each, loads in by_count.items() if max(loads.values()) <= _REASONABLE]
+        if not enough:
+            lines.append(
+                f"- At {rate:g} Hz, no number of processes keeps all resources below {_REASONABLE:.0%}."
+            )
+            continue
+        loads = by_count[enough[0]]
+        most = max(loads, key=lambda name: loads[name])
+        lines.append(
+            f"- At {rate:g} Hz: {_processes(enough[0])} on each machine. Most used is then: {most}, "
+            f"{100 * loads[most]:.0f} %."
+        )
+    return lines
 
 
 def _fleet_discovery_table(model: CostModel, machines: Machines) -> list[str]:

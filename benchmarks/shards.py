@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import BenchmarkError, Options, Result
-from benchmarks.processes import UDP_ON_LOOPBACK, Child, peer
+from benchmarks.processes import UDP_ON_LOOPBACK, Child, peer, shared_memory_files
+from usd_ros_bridge.ros_domains import remove_abandoned
 
 LINKS = 30
 RATE = 20.0
@@ -28,7 +29,7 @@ SAMPLE = 16
 """Robots that the observer listens to where no more is said."""
 _PHASES = ("idle", "moving", "row")
 _TIMEOUT = 600.0
-_SECONDS, _QUICK_SECONDS = 5.0, 2.0
+_SECONDS, _QUICK_SECONDS = 4.0, 2.0
 _MARGIN_S = 0.5
 """Between the beginning of a phase and that of the observer's count, and between their ends."""
 
@@ -60,15 +61,17 @@ class Fleet:
 
 
 FITTED = (
+    Fleet(200, 1),
+    # What they send in a tick fits into the receive buffer that Linux gives a socket, 208 kB.
+    Fleet(200, 1, udp=50),
     Fleet(500, 1),
-    Fleet(500, 1, udp=250),
     Fleet(1000, 1),
     Fleet(2000, 1),
     Fleet(2000, 2),
     Fleet(2000, 4),
 )
-CHECKED = (Fleet(2000, 3), Fleet(1500, 1))
-"""The cost model predicts these: it is not fitted to them."""
+CHECKED = (Fleet(2000, 3),)
+"""The cost model predicts it: it is not fitted to it."""
 QUICK = (Fleet(48, 1), Fleet(48, 1, udp=24), Fleet(48, 2))
 
 
@@ -78,9 +81,12 @@ def run(options: Options) -> Iterator[Result]:
     fleets = QUICK if options.quick else (*FITTED, *CHECKED)
     with tempfile.TemporaryDirectory() as folder:
         for fleet in fleets:
-            yield from _results(
-                fleet, _measure(_write(Path(folder, str(fleet.robots)), fleet.robots), fleet, seconds)
-            )
+            stage = _write(Path(folder, str(fleet.robots)), fleet.robots)
+            before = shared_memory_files()
+            told = _measure(stage, fleet, seconds)
+            # To close thousands of publishers takes long: the processes are killed.
+            remove_abandoned(before)
+            yield from _results(fleet, told)
 
 
 def _write(folder: Path, robots: int) -> Path:

@@ -29,7 +29,7 @@ class Counter:
     """Counts what arrives, by topic.
 
     Attributes:
-        arrivals: When each message of the current count came, seconds.
+        counts: Messages since `begin`.
         sizes: Bytes of the last message.
     """
 
@@ -40,19 +40,18 @@ class Counter:
 
     def begin(self) -> None:
         """Begins to count."""
-        self.arrivals: dict[str, list[float]] = {topic: [] for topic in self.sizes}
+        self.counts = dict.fromkeys(self.sizes, 0)
+        self._begin = time.monotonic()
 
     def note(self, topic: str, message: bytes) -> None:
         """Counts a message."""
-        self.arrivals[topic].append(time.monotonic())
+        self.counts[topic] += 1
         self.sizes[topic] = len(message)
 
     def rates(self) -> list[float]:
-        """Returns messages a second of each topic, from its first message to its last one; 0 where none came."""
-        return [
-            (len(times) - 1) / (times[-1] - times[0]) if len(times) > 1 else 0.0
-            for times in map(list, self.arrivals.values())
-        ]
+        """Returns messages a second of each topic, since `begin`."""
+        counts, seconds = list(self.counts.values()), time.monotonic() - self._begin
+        return [count / seconds for count in counts]
 
 
 def main() -> None:

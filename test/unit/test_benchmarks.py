@@ -292,6 +292,30 @@ def test_partial_runs_leave_them_alone(
     assert asked_for.exists()
 
 
+def test_benchmarks_of_fleets_have_a_file_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, results_file: Path, tmp_path: Path
+) -> None:
+    fleet_file = tmp_path / "fleet_results.json"
+    monkeypatch.setattr(command_line, "FLEET_RESULTS", fleet_file)
+    chosen: dict[str, registry.Benchmark] = {
+        name: lambda _, name=name: iter([result(f"{name}.figure")]) for name in ("frames", *registry.FLEET)
+    }
+    both = [argument for name in registry.FLEET for argument in ("--only", name)]
+    for arguments in (both[:2], [*both, "--quick"]):
+        assert run_command(monkeypatch, chosen, *arguments) == 0
+        assert not fleet_file.exists()
+    assert run_command(monkeypatch, chosen, *both) == 0
+    assert [each["name"] for each in json.loads(fleet_file.read_text())] == [
+        f"{name}.figure" for name in registry.FLEET
+    ]
+    assert not results_file.exists()
+    assert run_command(monkeypatch, chosen | {registry.FLEET[0]: failing}) == 1
+    assert [each["name"] for each in json.loads(results_file.read_text())] == [
+        "frames.figure",
+        "failing.first",
+    ]
+
+
 def test_a_failing_benchmark_gives_status_1_and_writes_nothing(
     monkeypatch: pytest.MonkeyPatch, results_file: Path
 ) -> None:

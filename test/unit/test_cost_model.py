@@ -24,7 +24,7 @@ COEFFICIENTS = {
     "tick_idle_cpu": (0.5, 0.006, 0.05),
     "tick_moving_cpu": (0.5, 0.008, 0.06),
     "cpu_moving": (1.0, 0.02, 0.15),
-    "memory": (150.0, 0.25, 0.02),
+    "memory": (150.0, 0.25),
     "start_cpu": (0.5, 0.002, 1e-6, 1e-4),
     "describe_cpu": (0.7, 0.006, 2e-6),
     "bytes": (0.005, 1e-3, 8e-6),
@@ -65,6 +65,8 @@ def values() -> dict[str, float]:
                 found[f"discovery.{mode}.{graph.name}.{law.figure}"] = value(law, graph)
             for figure in discovery.FIGURES:
                 found.setdefault(f"discovery.{mode}.{graph.name}.{figure}", 1.0)
+    for graph in discovery.PLAIN:
+        found |= {f"discovery.plain.{graph.name}.{figure}": 1.0 for figure in discovery.FIGURES}
     return found
 
 
@@ -136,15 +138,15 @@ def test_ten_thousand_robots_by_hand(model: CostModel) -> None:
     machines = Machines(robots=10_000, machines=20, cores=8, memory_mb=16_000.0, network_mb_s=125.0)
     found = cost_model.estimate(model, machines, shards_each=4, rate=40.0)
     assert (found.shard.robots, found.shard.others, found.shard.heard) == (125, 9875, 125)
-    assert (found.graph.participants, found.graph.endpoints) == (80, 508)
+    assert (found.graph.participants, found.graph.endpoints) == (80, 522)
     assert found.tick_ms == pytest.approx(0.5 + 0.008 * 125 + 0.06 * 125)
     # Of the CPU time at 20 Hz twice as much.
     assert found.shard_cores == pytest.approx((1.0 + 0.17 * 125) / 100 * 2)
     assert found.cores == pytest.approx(4 * found.shard_cores)
-    assert found.memory_mb == pytest.approx(4 * (150 + 0.25 * 125 + 0.02 * 9875))
+    assert found.memory_mb == pytest.approx(4 * (150 + 0.25 * 125 + 0.003 * 79 * 522))
     assert found.network_mb_s == pytest.approx(3400 * 500 * 40 * 1e-6)
     assert found.discovery_mb["simple"] == pytest.approx(
-        (80**2 * 0.005 + 80**2 * 508 * 1e-3 + (80 * 508) ** 2 * 8e-6) / 20
+        (80**2 * 0.005 + 80**2 * 522 * 1e-3 + (80 * 522) ** 2 * 8e-6) / 20
     )
     assert found.loads(machines)["network of a machine"] == pytest.approx(found.network_mb_s / 125)
 
@@ -174,7 +176,7 @@ def entries(values: dict[str, float]) -> list[dict[str, object]]:
 
 def test_tables_have_a_cell_for_each_head_and_none_is_empty(values: dict[str, float]) -> None:
     for name, lines in fleet_tables.page_blocks(entries(values)).items():
-        if name == "machine":
+        if name in ("machine", "summary"):
             continue
         cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
         assert len({len(each) for each in cells}) == 1, name
