@@ -95,6 +95,7 @@ def wait_until(condition: Callable[[], Any], what: str, timeout: float = READY_S
     while not (value := condition()):
         if time.monotonic() > deadline:
             pytest.fail(f"{what}: not within {timeout:g} s")
+        # Neither the kernel's table of processes nor the ROS graph calls back.
         time.sleep(0.02)
     return value
 
