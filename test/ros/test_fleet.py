@@ -19,9 +19,10 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: make setup, or sour
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from builders.stages import write_fleet
-from fleet_runs import COMMAND, READY_S, FleetRun, JointStateLog, is_running, kill, wait_until
+from fleet_runs import COMMAND, READY_S, FleetRun, JointStateLog, children, is_running, kill, wait_until
 from usd_ros_bridge.testing.ros_observer import RosObserver
 
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "fleet" / "fleet.usda"
 ROBOTS = [f"robot_{number}" for number in range(6)]
 SHARDS = 3
 OPTIONS = ("--shards", str(SHARDS), "--backend", "kinematic", "--max-restart-delay", "0.2")
@@ -292,3 +293,65 @@ def test_more_shards_than_robots_is_said(run_fleet: Callable[..., FleetRun]) -> 
     fleet.wait_until_ready(8)
     fleet.wait_for("fleet: warning: 2 shards have no robot: 6 shards are enough")
     assert fleet.interrupt() == 0
+
+
+def test_shards_that_simulate_share_one_clock(
+    ros_domain: int, tmp_path: Path, observe: Callable[[], JointStateLog]
+) -> None:
+    """Also that one shard has what a domain has once: /clock, the simulation services, RViz's service."""
+    pytest.importorskip("mujoco", reason="MuJoCo is an extra: pip install mujoco")
+    node = observe().observer.node
+    with FleetRun(
+        EXAMPLE, "--shards", "2", "--ros-args", "-p", "diagnostics_rate:=5.0", cwd=tmp_path
+    ) as fleet:
+        assert "2 shards ready, 3 robots" in fleet.wait_until_ready(2)
+        wait_until(lambda: node.count_publishers("/clock") == 1, "a clock")
+        services = [name for name, _ in node.get_service_names_and_types()]
+        wait_until(lambda: "/arm/joint_states" in dict(node.get_topic_names_and_types()), "the arm")
+        for service in ("/get_simulation_state", "/rviz/get_resource"):
+            assert services.count(service) <= 1
+            assert node.count_services(service) <= 1
+        for robot, shard in {"rover_1": 1, "rover_2": 2, "arm": 2}.items():
+            wait_until(
+                lambda robot=robot: node.count_publishers(f"/{robot}/joint_states") == 1,
+                f"{robot} in the graph",
+            )
+            (publisher,) = node.get_publishers_info_by_topic(f"/{robot}/joint_states")
+            assert publisher.node_name == f"usd_ros_bridge_{shard}"
+        before = fleet.processes()
+        # The leader dies: the follower goes on with the next one's time.
+        kill(before[1])
+        fleet.wait_until_ready(2)
+        assert fleet.processes()[2] == before[2]
+        assert fleet.interrupt() == 0
+
+
+def test_the_simulation_is_ended_by_a_request(ros_domain: int, tmp_path: Path) -> None:
+    """Of the first shard, which has the services: all end, and nothing is started again."""
+    pytest.importorskip("mujoco", reason="MuJoCo is an extra: pip install mujoco")
+    pytest.importorskip("simulation_interfaces", reason="simulation_interfaces is not installed: make setup")
+    with FleetRun(EXAMPLE, "--shards", "2", cwd=tmp_path) as fleet:
+        fleet.wait_until_ready(2)
+        call = [sys.executable, "-m", "usd_ros_bridge", "service", "call", "/set_simulation_state"]
+        request = ["simulation_interfaces/srv/SetSimulationState", "{state: {state: 3}}"]
+        subprocess.run([*call, *request], check=True, capture_output=True, timeout=READY_S)
+        assert fleet.wait(timeout=READY_S) == 0, fleet.output
+        assert "fleet: shard 1 has finished" in fleet.output
+
+
+def test_the_fleet_ends_where_the_reader_of_its_output_goes_away(ros_domain: int, asset: Path) -> None:
+    command = [*COMMAND, str(asset), *OPTIONS]
+    fleet = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert fleet.stdout is not None
+    assert fleet.stderr is not None
+    for line in fleet.stdout:
+        if "1 of 3 shards ready" in line:
+            break
+    processes = children(fleet.pid)
+    fleet.stdout.close()
+    # The next line for it is that of the second shard.
+    errors = fleet.stderr.read()
+    fleet.stderr.close()
+    assert fleet.wait(timeout=READY_S) == 0
+    assert "Traceback" not in errors
+    assert not any(map(is_running, processes))

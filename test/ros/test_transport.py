@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -19,7 +20,9 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.utilities import get_rmw_implementation_identifier
 from sensor_msgs.msg import Image
 
+from programs import Program
 from ros_plans import plan
+from usd_ros_bridge.fleet.discovery_server import DiscoveryServer, server_command
 from usd_ros_bridge.ros import transport
 from usd_ros_bridge.ros.bridge import Bridge
 
@@ -131,8 +134,26 @@ def has_room() -> bool:
 needs_room = pytest.mark.skipif(not has_room(), reason="less than 16 MiB of shared memory are free here")
 
 
+@pytest.fixture(params=["simple", "server"])
+def discovery(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[None]:
+    """How nodes find each other, in this process and in those that it starts."""
+    if request.param == "simple":
+        yield
+        return
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        server = DiscoveryServer(address="127.0.0.1", port=probe.getsockname()[1])
+    command = server_command(server)
+    with Program(command.words, cwd=tmp_path, env=command.environment) as program:
+        program.wait_for(str(server.port))
+        monkeypatch.setenv("ROS_DISCOVERY_SERVER", server.location)
+        yield
+
+
 @needs_room
-def test_most_images_of_another_process_arrive(ros_harness: Any) -> None:
+def test_most_images_of_another_process_arrive(discovery: None, ros_harness: Any) -> None:
     indices: list[int] = []
     quality = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
     subscription = ros_harness.node.create_subscription(

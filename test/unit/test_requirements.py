@@ -12,6 +12,7 @@ from usd_ros_bridge import requirements
 
 ROOT = Path(__file__).parents[2]
 ROVER = str(ROOT / "examples" / "rover" / "rover.usda")
+SWEEP = str(ROOT / "examples" / "sweep" / "braking.yaml")
 
 COMMAND_LINE = ("from usd_ros_bridge.entry_points import usd_ros_bridge", "usd_ros_bridge()")
 MODULE = ("import runpy", "runpy.run_module('usd_ros_bridge', run_name='__main__', alter_sys=True)")
@@ -36,6 +37,10 @@ FROM_EVERYWHERE = [
     ("rclpy", NODE, ASSET_PARAMETER),
     ("rclpy", STATE_PUBLISHER, ASSET_PARAMETER),
     ("pxr", COMMAND_LINE, ("inspect", ROVER)),
+    ("ray", COMMAND_LINE, ("sweep", SWEEP)),
+    ("pyarrow", COMMAND_LINE, ("sweep", SWEEP)),
+    ("matplotlib", COMMAND_LINE, ("sweep", SWEEP, "--workers", "0")),
+    ("jsonschema", COMMAND_LINE, ("sweep", SWEEP)),
     ("pxr", COMMAND_LINE, ("urdf", ROVER)),
     ("pxr", COMMAND_LINE, ("run", ROVER)),
     ("pxr", COMMAND_LINE, ("run", ROVER, "--watch")),

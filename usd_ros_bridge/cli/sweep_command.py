@@ -172,7 +172,8 @@ def _finish(result: SweepResult, *, strict: bool) -> None:
     outcomes = [f"{result.outcomes[each]} {each}" for each in OUTCOMES if result.outcomes.get(each)]
     shown = ", ".join(outcomes) or "none"
     print(f"{result.done} of {result.total} runs: {shown}; {duration_text(result.elapsed)}")
-    print(escaped(str(result.directory / REPORT)))
+    if result.done:
+        print(escaped(str(result.directory / REPORT)))
     if result.interrupted:
         again = f"usd_ros_bridge sweep ... --output {result.directory} --resume"
         print(f"usd_ros_bridge: interrupted; continue with: {escaped(again)}", file=sys.stderr)

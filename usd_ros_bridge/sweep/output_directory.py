@@ -97,6 +97,16 @@ class OutputDirectory:
         self._document.update(facts)
         self._write_document()
 
+    def discard(self) -> None:
+        """Remove what `open` wrote: no run was made. Files of others stay."""
+        for name in (SWEEP, JOURNAL):
+            (self.path / name).unlink(missing_ok=True)
+        with suppress(OSError):
+            # Only if there is nothing else in it.
+            (self.path / RECORDINGS).rmdir()
+        with suppress(OSError):
+            self.path.rmdir()
+
     def new_recording(self, run: str, attempt: int) -> Path:
         """Return the file that an attempt of a run records to. It does not exist."""
         folder = self.path / RECORDINGS

@@ -188,6 +188,10 @@ class RayPool:
             if attempt is None:
                 yield self._take_ready(number, entry, result)
                 return
+            if entry.ended:
+                # It came to its end after all, too late, and the worker is gone.
+                yield from self._lose(number, entry, entry.ended)
+                return
             outcome, recording = result
             if recording and entry.record is not None:
                 self._fetch(entry.actor, recording, entry.record)

@@ -42,7 +42,18 @@ class StopReason(NamedTuple):
 class _Watch:
     """A stop condition and since when it holds."""
 
-    __slots__ = ("after_ns", "condition", "hold_ns", "limit", "measure", "met_ns", "name", "sign", "since_ns")
+    __slots__ = (
+        "after_ns",
+        "condition",
+        "goes_on",
+        "hold_ns",
+        "limit",
+        "measure",
+        "met_ns",
+        "name",
+        "sign",
+        "since_ns",
+    )
 
     def __init__(self, name: str, condition: StopCondition, measure: Measure) -> None:
         self.name = name
@@ -55,6 +66,7 @@ class _Watch:
         self.limit = self.sign * number(condition.above if above else condition.below, f"stop.{name}")
         self.hold_ns = round(number(condition.hold, f"stop.{name}.for") * SECOND_NS)
         self.after_ns = round(number(condition.after, f"stop.{name}.after") * SECOND_NS)
+        self.goes_on = condition.outcome == "continue"
         self.since_ns = -1
         self.met_ns = -1
 
@@ -91,6 +103,7 @@ class RunMeasurement:
         self._watches: list[_Watch] = []
         for name, condition in stop.items():
             self._watches.append(_Watch(name, condition, _made(condition.signal, run, f"stop.{name}")))
+        self._watched = self._watches
         for name, metric in metrics.items():
             self._add_metric(name, metric)
 
@@ -105,7 +118,8 @@ class RunMeasurement:
         """
         for append, measure in self._recorded:
             append(measure())
-        for watch in self._watches:
+        goes_on = False
+        for watch in self._watched:
             value = watch.measure()
             if value * watch.sign <= watch.limit or value != value or time_ns < watch.after_ns:
                 watch.since_ns = -1
@@ -114,7 +128,12 @@ class RunMeasurement:
                 watch.since_ns = time_ns
             if time_ns - watch.since_ns >= watch.hold_ns:
                 watch.met_ns = time_ns
-                return StopReason(watch.name, watch.condition, value)
+                if not watch.goes_on:
+                    return StopReason(watch.name, watch.condition, value)
+                goes_on = True
+        if goes_on:
+            # Those that are met once and end nothing are not looked at again.
+            self._watched = [each for each in self._watched if each.met_ns < 0]
         return None
 
     def metrics(self) -> dict[str, float]:

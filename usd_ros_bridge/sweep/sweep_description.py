@@ -168,7 +168,7 @@ class StopCondition:
         below: below this.
         hold: Seconds for which it must hold without a break.
         after: Time of the run, seconds, before which it is not looked at.
-        outcome: How the run counts that it ends.
+        outcome: How the run counts that it ends. `continue`: it goes on, and metrics have the time of the first time.
     """
 
     signal: Signal
@@ -176,7 +176,7 @@ class StopCondition:
     below: Any = None
     hold: Any = 0.0
     after: Any = 0.0
-    outcome: Literal["stopped", "completed", "failed"] = "stopped"
+    outcome: Literal["stopped", "completed", "failed", "continue"] = "stopped"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +188,7 @@ class RunMetric:
         statistic: What of the signal over the run.
         percentile: 0 to 100, of the statistic `percentile`.
         after: Time of the run, seconds, from which on the signal counts.
-        time_to: Name of a stop condition: the time, seconds, at which it was met; NaN if it was not.
+        time_to: Name of a stop condition: the time, seconds, at which it was first met; NaN if it was not.
         function: `module:function` or `path.py:function`, or the function: takes the run at its end, returns a number.
         arguments: Keyword arguments of the function.
     """

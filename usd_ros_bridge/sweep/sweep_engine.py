@@ -8,21 +8,23 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal
 
 from usd_ros_bridge.errors import BridgeError, OptionError
 from usd_ros_bridge.reporting import Report, log_warning
+from usd_ros_bridge.requirements import missing_requirement
 from usd_ros_bridge.sweep.output_directory import REPORT, TABLE, OutputDirectory
-from usd_ros_bridge.sweep.ray_cluster import RayCluster
+from usd_ros_bridge.sweep.ray_cluster import RayCluster, import_ray
 from usd_ros_bridge.sweep.ray_workers import RayPool
 from usd_ros_bridge.sweep.report_page import write_report
 from usd_ros_bridge.sweep.results_table import read_table, results_table, write_table
 from usd_ros_bridge.sweep.run_journal import JOURNAL, RunJournal
 from usd_ros_bridge.sweep.run_queue import RunAttempt, RunQueue
 from usd_ros_bridge.sweep.run_record import RunRecord, finished_record, lost_record
-from usd_ros_bridge.sweep.run_specs import plan_runs
+from usd_ros_bridge.sweep.run_specs import RunSpec, plan_runs
 from usd_ros_bridge.sweep.sweep_description import Sweep
 from usd_ros_bridge.sweep.sweep_progress import ProgressMeter, ProgressView
 from usd_ros_bridge.sweep.worker_pool import (
@@ -37,6 +39,7 @@ from usd_ros_bridge.sweep.worker_pool import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_NEEDED: Final = ("pyarrow", "matplotlib")
 Recorded = Literal["none", "failed", "all"]
 DEFAULT_RETRIES: Final = 2
 KEPT: Final = "the journal has the runs so far, and --resume continues"
@@ -116,9 +119,15 @@ def run_sweep(
 
     Raises:
         OptionError: An option is not possible, the directory is of something else, or there is no cluster.
-        BridgeError: The asset or something that the sweep names is missing, or the results cannot be written.
+        BridgeError: The asset or something that the sweep names is missing, the results cannot be written, or a package
+            of the extra `ray` is not installed.
     """
     _check(workers=workers, retries=retries, timeout=timeout, upload=upload, address=address)
+    # Before anything is written: a sweep of hours must not end without a table.
+    for module in _NEEDED:
+        _import(module)
+    if workers != 0:
+        import_ray()
     specs = plan_runs(sweep)
     directory = OutputDirectory(Path(output))
     with ExitStack() as resources:
@@ -144,17 +153,8 @@ def run_sweep(
         )
         resources.push(engine.finish)
         if waiting:
-            if workers == 0:
-                pool: WorkerPool = InProcessPool(sweep, waiting[0])
-                count = 1
-            else:
-                cluster = RayCluster()
-                resources.callback(cluster.close)
-                cluster.open(
-                    workers=workers, address=address, upload=sweep.directory or "." if upload else ""
-                )
-                pool, count = RayPool(cluster, sweep, waiting[0]), workers or cluster.cores
-            resources.callback(pool.close)
+            folder = (sweep.directory or ".") if upload else ""
+            pool, count = _open_pool(sweep, waiting[0], resources, workers, address, folder)
             engine.run(pool, min(count, len(waiting)))
     return engine.result()
 
@@ -242,6 +242,9 @@ class SweepEngine:
             BridgeError: It cannot be written. The journal has all.
         """
         del kind, trace
+        if error is not None and not self._records:
+            self._directory.discard()
+            return
         try:
             self._finish()
         except BridgeError:
@@ -412,6 +415,34 @@ class _Running:
     started: float
     began: float
     ended: bool = False
+
+
+def _open_pool(
+    sweep: Sweep,
+    sample: RunSpec,
+    resources: ExitStack,
+    workers: int | None,
+    address: str | None,
+    upload: str,
+) -> tuple[WorkerPool, int]:
+    """Return the workers, and how many to start. `resources` closes them."""
+    if workers == 0:
+        pool: WorkerPool = InProcessPool(sweep, sample)
+        count = 1
+    else:
+        cluster = RayCluster()
+        resources.callback(cluster.close)
+        cluster.open(workers=workers, address=address, upload=upload)
+        pool, count = RayPool(cluster, sweep, sample), workers or cluster.cores
+    resources.callback(pool.close)
+    return pool, count
+
+
+def _import(module: str) -> None:
+    try:
+        import_module(module)
+    except ImportError as error:
+        raise missing_requirement(error) or BridgeError(f"{module} cannot be imported: {error}") from error
 
 
 def _check(*, workers: int | None, retries: int, timeout: float, upload: bool, address: str | None) -> None:

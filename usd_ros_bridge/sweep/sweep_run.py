@@ -362,7 +362,8 @@ class _SingleRun:
 
 
 def _ended(met: StopReason) -> tuple[Ending, str]:
-    return met.condition.outcome, str(met)
+    outcome = met.condition.outcome
+    return "stopped" if outcome == "continue" else outcome, str(met)
 
 
 def _reason(error: BaseException) -> str:

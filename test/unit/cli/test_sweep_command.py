@@ -20,6 +20,7 @@ import pytest
 from cli_calls import call_cli
 from programs import Program
 from sweeps import ROOT, without_times, write_sweep
+from terminals import OnTerminal
 from usd_ros_bridge.sweep.output_directory import read_records
 from usd_ros_bridge.sweep.results_table import read_table
 
@@ -133,6 +134,7 @@ def test_mistakes_are_one_line(tmp_path: Path, arguments: tuple[str, ...], fault
     write_sweep(tmp_path)
     given = [str(tmp_path / each) if each.endswith(".yaml") else each for each in arguments]
     ended = call_cli("sweep", *given)
+    assert not (ROOT / "small_results").exists()
     assert ended.returncode == 2
     assert ended.stdout == ""
     line = ended.stderr.splitlines()[-1]
@@ -195,6 +197,18 @@ def test_a_killed_sweep_is_resumed(tmp_path: Path) -> None:
     assert len(ids) == len(set(ids)) == 12
     tables = [read_table(tmp_path / each / "results.parquet") for each in ("whole", "small_results")]
     assert without_times(tables[0]) == without_times(tables[1])
+
+
+def test_a_terminal_has_a_bar(tmp_path: Path) -> None:
+    write_sweep(tmp_path, count=3)
+    command = [*COMMAND, str(tmp_path / "small.yaml"), "-o", str(tmp_path / "out"), "--workers", "1"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "120"}
+    with OnTerminal(command, environment) as sweep:
+        sweep.wait_for(b"3/3")
+        sweep.wait_for(b"3 of 3 runs: 3 completed")
+        sweep.wait_for(b"report.html")
+        assert sweep.finish() == 0
+    assert b"steps/s" in sweep.written
 
 
 # --- A full disk -----------------------------------------------------------------------------------------------------

@@ -474,3 +474,53 @@ def test_a_pose_is_one_of_the_ros_world_whatever_the_axes_and_units_of_the_stage
     np.testing.assert_allclose(after[:3], [1.0, 2.0, 3.0], atol=1e-6)
     expected = rotation.from_quat(before[3:]) if rpy is None else rotation.from_euler("xyz", rpy)
     assert (expected.inv() * rotation.from_quat(after[3:])).magnitude() < 1e-6
+
+
+def test_a_run_of_one_robot_of_a_stage_has_overrides_too(tmp_path: Path) -> None:
+    del tmp_path
+    world = Path(__file__).parents[3] / "examples/rover/world.usda"
+    found: list[float] = []
+
+    def look(run: RunContext) -> None:
+        model = run.backend.simulation.model  # type: ignore[attr-defined]
+        found.append(float(model.geom_friction[geom(model, "left_wheel/collision/tyre"), 0]))
+        run.stop("seen")
+
+    for options in ({}, {"contexts": ["/World/rover"]}):
+        sweep = Sweep(
+            name="s",
+            asset=str(world),
+            duration=1.0,
+            backend="mujoco",
+            options=options,
+            randomize=(change("/World/rover/**", "friction", 0.123),),
+            driver=FunctionDriver(function=look),
+        )
+        worker = RunWorker(sweep)
+        assert worker.run(RunSpec(index=0, id="run", parameters={}, seed=1)).reason == "seen"
+        worker.close()
+    assert found == pytest.approx([0.123, 0.123])
+
+
+def test_runs_that_differ_by_little_are_not_the_same(tmp_path: Path) -> None:
+    (tmp_path / "world.usda").write_text(STAGE)
+    heights: list[float] = []
+
+    def look(run: RunContext) -> None:
+        heights.append(float(run.body_pose("/World/one")[2]))
+        run.stop("seen")
+
+    sweep = Sweep(
+        name="s",
+        asset="world.usda",
+        duration=1.0,
+        backend="mujoco",
+        directory=str(tmp_path),
+        poses={"/World/one": StartPose(position=(0, 0, "${z}"))},
+        driver=FunctionDriver(function=look),
+    )
+    worker = RunWorker(sweep)
+    for z in (1.0, 1.0 + 1e-10, 1.0):
+        assert worker.run(RunSpec(index=0, id="run", parameters={"z": z}, seed=1)).reason == "seen"
+    worker.close()
+    assert heights[0] == heights[2] != heights[1]

@@ -188,6 +188,23 @@ def test_a_condition_must_hold_for_its_time_and_counts_after_its_time(fall: Swee
     assert made(replace(fall, stop={"moving": failing})).outcome == "failed"
 
 
+def test_a_condition_that_goes_on_gives_the_time_of_the_first_time(fall: Sweep, made: Any) -> None:
+    sweep = replace(
+        fall,
+        stop={
+            "fast": StopCondition(signal=Signal(kind="speed", body=BALL), above=1.0, outcome="continue"),
+            "faster": StopCondition(signal=Signal(kind="speed", body=BALL), above=2.0, outcome="continue"),
+            "low": StopCondition(signal=Signal(kind="position", body=BALL, axis="z"), below=4.0),
+        },
+        metrics={name: RunMetric(time_to=name) for name in ("fast", "faster", "low")},
+    )
+    outcome = made(sweep)
+    assert outcome.reason.startswith("low: ")
+    assert outcome.metrics["fast"] == pytest.approx(1.0 / 9.81, abs=2e-3)
+    assert outcome.metrics["faster"] == pytest.approx(2.0 / 9.81, abs=2e-3)
+    assert outcome.metrics["low"] == pytest.approx(math.sqrt(2.0 / 9.81), abs=2e-3)
+
+
 def test_contacts_are_counted_and_their_force_is_the_weight(fall: Sweep, made: Any) -> None:
     on_ground = Signal(kind="contacts", body=BALL, other="/World/gr*")
     elsewhere = Signal(kind="contacts", body=BALL, other="/World/wall")

@@ -24,7 +24,8 @@ from usd_ros_bridge.usd.open import author_selections, check_selections
 from usd_ros_bridge.usd.tf_errors import first_line, quiet
 
 OverrideOperation = Literal["set", "scale", "add"]
-_MATERIALS: Final = Sdf.Path("/usd_ros_bridge_overrides")
+_MATERIAL: Final = "usd_ros_bridge_material"
+"""Name of a collider's own material, a child: so it is on the stage wherever the collider is."""
 _OP: Final = "xformOp:transform:usd_ros_bridge"
 _ORDER: Final = "xformOpOrder"
 _BINDING: Final = "material:binding:physics"
@@ -150,7 +151,7 @@ class _LayerAuthor:
         self._stage = stage
         self._layer = layer
         self._written: dict[tuple[str, str], Any] = {}
-        self._materials: dict[str, str] = {}
+        self._materials: set[str] = set()
 
     # --- Attributes ------------------------------------------------------------------------------------------------
 
@@ -185,13 +186,10 @@ class _LayerAuthor:
 
     def _own_material(self, target: OverrideTarget) -> str:
         """Bind a material of its own to a collider: others may have the same one. Return its path."""
-        own = self._materials.get(target.bearer)
-        if own is not None:
+        own = f"{target.bearer}/{_MATERIAL}"
+        if own in self._materials:
             return own
-        own = str(_MATERIALS.AppendChild(f"material_{len(self._materials)}"))
-        self._materials[target.bearer] = own
-        root = Sdf.CreatePrimInLayer(self._layer, _MATERIALS)
-        root.specifier, root.typeName = Sdf.SpecifierDef, "Scope"
+        self._materials.add(own)
         material = Sdf.CreatePrimInLayer(self._layer, own)
         material.specifier, material.typeName = Sdf.SpecifierDef, "Material"
         source = self._stage.GetPrimAtPath(target.material) if target.material else None
