@@ -94,6 +94,8 @@ def use_large_message_transport(*, discovery_thread: bool = False, most_bytes: i
             announced after Fast DDS accepts messages, so that no answer of a peer is dropped. What that thread has
             not sent when the last node of a context is destroyed is lost. The bridge waits for it with its own
             nodes; a host with other nodes leaves this out, or peers list those for up to 20 s after their end.
+            The list of endpoints is sent from such a thread, too, which needs RMW_FASTRTPS_PUBLICATION_MODE=AUTO: that
+            is set where nothing else is, and has to stay as long as the process opens nodes.
         most_bytes: Size of the segment, all of which counts as memory of the process.
 
     Returns:
