@@ -116,7 +116,7 @@ class SweepAsset:
                 raise OptionError(f"randomize[{row}]: {error}") from None
         placements = [_placement(prim, each) for prim, each in sweep.poses.items()]
         joints = _joint_paths(sweep.joints, selection.joints)
-        asked = (self._variants, overrides, repr(placements), joints)
+        asked = (self._variants, overrides, dict(sweep.poses), joints)
         if self._last is None or self._last[0] != asked:
             self._overrides.apply(overrides, placements=placements, joint_positions=joints)
             self._last = (asked, self._read())

@@ -500,3 +500,27 @@ def test_a_run_of_one_robot_of_a_stage_has_overrides_too(tmp_path: Path) -> None
         assert worker.run(RunSpec(index=0, id="run", parameters={}, seed=1)).reason == "seen"
         worker.close()
     assert found == pytest.approx([0.123, 0.123])
+
+
+def test_runs_that_differ_by_little_are_not_the_same(tmp_path: Path) -> None:
+    (tmp_path / "world.usda").write_text(STAGE)
+    heights: list[float] = []
+
+    def look(run: RunContext) -> None:
+        heights.append(float(run.body_pose("/World/one")[2]))
+        run.stop("seen")
+
+    sweep = Sweep(
+        name="s",
+        asset="world.usda",
+        duration=1.0,
+        backend="mujoco",
+        directory=str(tmp_path),
+        poses={"/World/one": StartPose(position=(0, 0, "${z}"))},
+        driver=FunctionDriver(function=look),
+    )
+    worker = RunWorker(sweep)
+    for z in (1.0, 1.0 + 1e-10, 1.0):
+        assert worker.run(RunSpec(index=0, id="run", parameters={"z": z}, seed=1)).reason == "seen"
+    worker.close()
+    assert heights[0] == heights[2] != heights[1]
