@@ -1,5 +1,7 @@
 """Discovery: processes with publishers join a ROS graph, by simple discovery and with a discovery server of Fast DDS.
 
+They send the lists of their endpoints as the bridge's own processes do; `plain` are those that do as rclpy does.
+
 By UDP on the loopback, in a network namespace of its own: as between machines, nothing goes by shared memory.
 """
 
@@ -13,8 +15,8 @@ from typing import Any, Literal, get_args
 from benchmarks.harness import Options, Result
 from benchmarks.processes import Child, in_own_network
 
-Mode = Literal["simple", "server"]
-MODES: tuple[Mode, ...] = get_args(Mode)
+Mode = Literal["simple", "server", "plain"]
+MODES: tuple[Mode, ...] = get_args(Mode)[:2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,8 @@ class Graph:
 FITTED = (Graph(2, 250), Graph(4, 250), Graph(8, 250), Graph(16, 250), Graph(8, 50), Graph(8, 1000))
 CHECKED = (Graph(12, 500),)
 """The cost model predicts it: it is not fitted to it."""
+PLAIN = (Graph(8, 250), Graph(8, 1000))
+"""Measured with plain processes, too, by simple discovery."""
 QUICK = (Graph(2, 20), Graph(3, 50))
 
 _TIMEOUT = 300.0
@@ -67,7 +71,7 @@ _SCALES = {"MB": 1e-6, "kB/s": 1e-3}
 def run(options: Options) -> Iterator[Result]:
     """Yields times, traffic, CPU time and memory of each graph, both ways in turns. Each is measured once."""
     for graph in QUICK if options.quick else (*FITTED, *CHECKED):
-        for mode in MODES:
+        for mode in (*MODES, *(("plain",) if graph in PLAIN else ())):
             yield from _results(mode, graph, _measure(mode, graph))
 
 
@@ -79,7 +83,11 @@ def _measure(mode: Mode, graph: Graph) -> dict[str, Any]:
 
 
 def _results(mode: Mode, graph: Graph, told: dict[str, Any]) -> Iterator[Result]:
-    way = "simple discovery" if mode == "simple" else "a discovery server"
+    way = {
+        "simple": "simple discovery",
+        "server": "a discovery server",
+        "plain": "simple discovery, plain rclpy",
+    }[mode]
     words = f"{graph.participants} processes with {graph.endpoints} publishers each, {way}"
     for figure, (unit, meaning) in FIGURES.items():
         if figure.startswith("server") and mode != "server":

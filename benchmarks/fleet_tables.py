@@ -133,7 +133,7 @@ def _discovery_table(values: Values) -> list[str]:
     for graph in sorted(
         (*discovery.FITTED, *discovery.CHECKED), key=lambda each: (each.endpoints, each.participants)
     ):
-        for mode in discovery.MODES:
+        for mode in (*discovery.MODES, *(("plain",) if graph in discovery.PLAIN else ())):
             cells = [
                 number(value_of(values, f"discovery.{mode}.{graph.name}.{column}"))
                 for column in _DISCOVERY_COLUMNS

@@ -1,7 +1,7 @@
 """One graph of processes on a loopback of its own: how long discovery takes, and what it sends.
 
-`python -m benchmarks.peers.discovery simple|server PARTICIPANTS ENDPOINTS TIMEOUT QUIET`: so many processes with so
-many publishers each, and two observers, which have none. The traffic of the graph at rest is counted for QUIET seconds.
+`python -m benchmarks.peers.discovery simple|server|plain PARTICIPANTS ENDPOINTS TIMEOUT QUIET`: so many processes with
+so many publishers each, and two observers, which have none. The graph at rest is counted for QUIET seconds.
 It is started in a network namespace of its own where the system allows it, so that the loopback carries nothing else.
 """
 
@@ -11,6 +11,7 @@ import fcntl
 import socket
 import struct
 import sys
+import tempfile
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from typing import Any
 from benchmarks.harness import BenchmarkError
 from benchmarks.peers import tell
 from benchmarks.processes import UDP_ON_LOOPBACK, Child, discovery_server, peer, proportional_mb
+from usd_ros_bridge.ros.transport import loopback_profile_xml
 
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
 _STEADY_S = 0.5
@@ -71,6 +73,8 @@ def main() -> None:
 def _start(stack: ExitStack, mode: str, participants: int) -> Graph:
     """Starts all processes, by UDP on the loopback alone: as between machines, nothing goes by shared memory."""
     environment = dict(UDP_ON_LOOPBACK)
+    if mode != "plain":
+        environment |= _graph_environment(stack)
     observing: dict[str, str] = {}
     servers: tuple[Child, ...] = ()
     if mode == "server":
@@ -87,6 +91,13 @@ def _start(stack: ExitStack, mode: str, participants: int) -> Graph:
     for child in children:
         child.wait_for("imported", 300.0)
     return Graph(children[2:], (children[0], children[1]), servers)
+
+
+def _graph_environment(stack: ExitStack) -> dict[str, str]:
+    """Returns variables with which a process sends the list of its endpoints as the bridge's own process does."""
+    profile = Path(stack.enter_context(tempfile.TemporaryDirectory()), "profile.xml")
+    profile.write_text(loopback_profile_xml(graph_thread=True), encoding="utf-8")
+    return {"FASTDDS_DEFAULT_PROFILES_FILE": str(profile), "RMW_FASTRTPS_PUBLICATION_MODE": "AUTO"}
 
 
 def _measure(graph: Graph, endpoints: int, *, timeout: float, quiet: float) -> dict[str, Any]:

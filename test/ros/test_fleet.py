@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,9 +20,11 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: make setup, or sour
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from builders.stages import write_fleet
-from fleet_runs import COMMAND, READY_S, FleetRun, JointStateLog, is_running, kill, wait_until
+from fleet_runs import COMMAND, READY_S, FleetRun, JointStateLog, children, is_running, kill, wait_until
+from own_process import own_process
 from usd_ros_bridge.testing.ros_observer import RosObserver
 
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "fleet" / "fleet.usda"
 ROBOTS = [f"robot_{number}" for number in range(6)]
 SHARDS = 3
 OPTIONS = ("--shards", str(SHARDS), "--backend", "kinematic", "--max-restart-delay", "0.2")
@@ -71,8 +74,12 @@ def observe(ros_domain: int) -> Iterator[Callable[[], JointStateLog]]:
 
 def publishers(log: JointStateLog, robot: str) -> list[str]:
     """Returns the nodes that publish the joint states of a robot."""
-    infos = log.observer.node.get_publishers_info_by_topic(f"/{robot}/joint_states")
-    return sorted(each.node_name for each in infos)
+    return nodes_of(log.observer.node, f"/{robot}/joint_states")
+
+
+def nodes_of(node: Any, topic: str) -> list[str]:
+    """Returns the nodes that publish a topic."""
+    return sorted(each.node_name for each in node.get_publishers_info_by_topic(topic))
 
 
 def wait_until_each_is_served_once(log: JointStateLog) -> None:
@@ -143,10 +150,8 @@ def test_shards_killed_at_any_moment(
         # A moment of the shard's life, not a wait for something.
         time.sleep(dice.choice([0.0, dice.uniform(0.0, 0.3), dice.uniform(0.3, 2.0)]))
         shard = dice.choice(list(OF_SHARD))
-        processes = fleet.processes()
-        if shard not in processes:
-            wait_until(lambda shard=shard: shard in fleet.processes(), f"shard {shard}")
-            processes = fleet.processes()
+        # One that was killed before may be between two runs.
+        processes = wait_until(lambda shard=shard: fleet.processes_with(shard), f"shard {shard}")
         if dice.random() < 0.3:
             kill(processes[shard], signal.SIGTERM)
             time.sleep(dice.uniform(0.0, 0.1))
@@ -189,6 +194,7 @@ def server_address(monkeypatch: pytest.MonkeyPatch) -> str:
     return address
 
 
+@own_process
 def test_a_killed_discovery_server_is_started_again(
     run_fleet: Callable[..., FleetRun],
     observe: Callable[[], JointStateLog],
@@ -292,3 +298,57 @@ def test_more_shards_than_robots_is_said(run_fleet: Callable[..., FleetRun]) -> 
     fleet.wait_until_ready(8)
     fleet.wait_for("fleet: warning: 2 shards have no robot: 6 shards are enough")
     assert fleet.interrupt() == 0
+
+
+def test_shards_that_simulate_share_one_clock(
+    ros_domain: int, tmp_path: Path, observe: Callable[[], JointStateLog]
+) -> None:
+    """Also that one shard has what a domain has once: /clock, the simulation services, RViz's service."""
+    pytest.importorskip("mujoco", reason="MuJoCo is an extra: pip install mujoco")
+    node = observe().observer.node
+    with FleetRun(EXAMPLE, "--shards", "2", cwd=tmp_path) as fleet:
+        assert "2 shards ready, 3 robots" in fleet.wait_until_ready(2)
+        wanted = {f"/{robot}/joint_states": n for robot, n in {"rover_1": 1, "rover_2": 2, "arm": 2}.items()}
+        for topic, shard in {"/clock": 1, **wanted}.items():
+            wait_until(
+                lambda topic=topic, shard=shard: nodes_of(node, topic) == [f"usd_ros_bridge_{shard}"], topic
+            )
+        for service in ("/get_simulation_state", "/rviz/get_resource"):
+            assert node.count_services(service) <= 1
+        before = fleet.processes()
+        # The leader dies: the follower goes on with the next one's time.
+        kill(before[1])
+        fleet.wait_until_ready(2)
+        assert fleet.processes()[2] == before[2]
+        assert fleet.interrupt() == 0
+
+
+def test_the_simulation_is_ended_by_a_request(ros_domain: int, tmp_path: Path) -> None:
+    """Of the first shard, which has the services: all end, and nothing is started again."""
+    pytest.importorskip("mujoco", reason="MuJoCo is an extra: pip install mujoco")
+    pytest.importorskip("simulation_interfaces", reason="simulation_interfaces is not installed: make setup")
+    with FleetRun(EXAMPLE, "--shards", "2", cwd=tmp_path) as fleet:
+        fleet.wait_until_ready(2)
+        call = [sys.executable, "-m", "usd_ros_bridge", "service", "call", "/set_simulation_state"]
+        request = ["simulation_interfaces/srv/SetSimulationState", "{state: {state: 3}}"]
+        subprocess.run([*call, *request], check=True, capture_output=True, timeout=READY_S)
+        assert fleet.wait(timeout=READY_S) == 0, fleet.output
+        assert "fleet: shard 1 has finished" in fleet.output
+
+
+def test_the_fleet_ends_where_the_reader_of_its_output_goes_away(ros_domain: int, asset: Path) -> None:
+    command = [*COMMAND, str(asset), *OPTIONS]
+    fleet = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert fleet.stdout is not None
+    assert fleet.stderr is not None
+    for line in fleet.stdout:
+        if "1 of 3 shards ready" in line:
+            break
+    processes = children(fleet.pid)
+    fleet.stdout.close()
+    # The next line for it is that of the second shard.
+    errors = fleet.stderr.read()
+    fleet.stderr.close()
+    assert fleet.wait(timeout=READY_S) == 0
+    assert "Traceback" not in errors
+    assert not any(map(is_running, processes))

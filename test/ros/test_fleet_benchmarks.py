@@ -53,5 +53,19 @@ def test_a_graph_is_discovered_and_its_bytes_are_counted(
     assert (f"{prefix}.server_cpu" in found) == (mode == "server")
 
 
+def test_lists_of_endpoints_are_not_sent_with_each_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not processes.in_own_network([])[:1]:
+        pytest.skip("no network namespace: the bytes of other programs would count")
+    graph = discovery.Graph(2, 2500)
+    monkeypatch.setattr(discovery, "QUICK", (graph,))
+    monkeypatch.setattr(discovery, "PLAIN", (graph,))
+    monkeypatch.setattr(discovery, "MODES", ("simple",))
+    found = values(discovery.run(Options(quick=True)))
+    sent = {mode: found[f"discovery.{mode}.{graph.name}.bytes"] for mode in ("simple", "plain")}
+    # The first process sends its list to the observer and, later, the last one to both: three times 8 E^2 bytes.
+    assert sent["plain"] > 3 * 8e-6 * graph.endpoints**2 * 0.8
+    assert sent["simple"] < sent["plain"] / 2
+
+
 def test_the_memory_of_a_process_is_shared_out() -> None:
     assert 1.0 < processes.proportional_mb() < 100_000.0

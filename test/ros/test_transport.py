@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -19,7 +20,10 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.utilities import get_rmw_implementation_identifier
 from sensor_msgs.msg import Image
 
+from own_process import own_process
+from programs import Program
 from ros_plans import plan
+from usd_ros_bridge.fleet.discovery_server import DiscoveryServer, server_command
 from usd_ros_bridge.ros import transport
 from usd_ros_bridge.ros.bridge import Bridge
 
@@ -30,6 +34,7 @@ pytestmark = pytest.mark.skipif(
 
 ROBOT = Path(__file__).parents[1] / "assets" / "implicit_robot.usda"
 NODE = [sys.executable, "-m", "usd_ros_bridge.ros.node", "--ros-args", "-p", f"asset:={ROBOT}"]
+MODE = "RMW_FASTRTPS_PUBLICATION_MODE"
 VARIABLES = ("FASTDDS_DEFAULT_PROFILES_FILE", "FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_BUILTIN_TRANSPORTS")
 IMAGES = 60
 
@@ -73,7 +78,7 @@ rclpy.shutdown()
 @contextmanager
 def child(command: list[str], **variables: str) -> Iterator[subprocess.Popen[str]]:
     """A process in an environment that says nothing of transports but `variables`."""
-    environment = {key: value for key, value in os.environ.items() if key not in VARIABLES}
+    environment = {key: value for key, value in os.environ.items() if key not in (*VARIABLES, MODE)}
     # The wheels' start-up mark would keep a child Python from finding its libraries.
     environment.pop("_ROS_WHEELS_BOOTSTRAP_COMPLETE", None)
     process = subprocess.Popen(
@@ -130,8 +135,31 @@ def has_room() -> bool:
 needs_room = pytest.mark.skipif(not has_room(), reason="less than 16 MiB of shared memory are free here")
 
 
+@pytest.fixture
+def discovery_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """By a server, nodes of this process and of those that it starts find each other."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        server = DiscoveryServer(address="127.0.0.1", port=probe.getsockname()[1])
+    command = server_command(server)
+    with Program(command.words, cwd=tmp_path, env=command.environment) as program:
+        program.wait_for(str(server.port))
+        monkeypatch.setenv("ROS_DISCOVERY_SERVER", server.location)
+        yield
+
+
 @needs_room
 def test_most_images_of_another_process_arrive(ros_harness: Any) -> None:
+    most_images_arrive(ros_harness)
+
+
+@needs_room
+@own_process
+def test_most_images_arrive_with_a_discovery_server(discovery_server: None, ros_harness: Any) -> None:
+    most_images_arrive(ros_harness)
+
+
+def most_images_arrive(ros_harness: Any) -> None:
     indices: list[int] = []
     quality = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
     subscription = ros_harness.node.create_subscription(
@@ -212,7 +240,7 @@ def test_a_node_without_images_has_a_small_segment(
 @pytest.fixture
 def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
     """An environment in which nothing is chosen, which nothing outside of Python sees."""
-    chosen = {key: value for key, value in os.environ.items() if key not in VARIABLES}
+    chosen = {key: value for key, value in os.environ.items() if key not in (*VARIABLES, MODE)}
     monkeypatch.setattr(transport.os, "environ", chosen)
     monkeypatch.chdir(tmp_path)
     return chosen
@@ -241,10 +269,67 @@ def test_a_thread_for_discovery_is_for_fast_dds_3(
     assert transport.has_discovery_thread() == is_newer
     text = Path(environment[variable]).read_text(encoding="utf-8")
     assert ("<flow_controller_name>" in text) == is_newer
+    assert ('profile_name="ros_discovery_info"' in text) == is_newer
+    assert environment.get(MODE) == ("AUTO" if is_newer else None)
     del environment[variable]
     assert not transport.has_discovery_thread()
     assert transport.use_large_message_transport()
     assert not transport.has_discovery_thread()
+
+
+@needs_room
+@pytest.mark.parametrize("mode", ["SYNCHRONOUS", "ASYNCHRONOUS", "AUTO"])
+def test_a_publication_mode_of_the_user_is_kept(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    monkeypatch.setattr(transport, "_profiles_variable", lambda: "FASTDDS_DEFAULT_PROFILES_FILE")
+    environment[MODE] = mode
+    assert transport.use_large_message_transport(discovery_thread=True)
+    assert environment[MODE] == mode
+    text = Path(environment["FASTDDS_DEFAULT_PROFILES_FILE"]).read_text(encoding="utf-8")
+    assert ('profile_name="ros_discovery_info"' in text) == (mode == "AUTO")
+    assert transport.has_discovery_thread()
+
+
+@needs_room
+@pytest.mark.parametrize("mode", [None, "SYNCHRONOUS", "ASYNCHRONOUS", "AUTO"])
+def test_a_node_starts_in_every_publication_mode(mode: str | None) -> None:
+    # A profile that does not suit the mode lets rmw_fastrtps refuse the node.
+    script = (
+        "from usd_ros_bridge.ros import transport\n"
+        "from usd_ros_bridge.ros.domains import Domains\n"
+        "assert transport.use_large_message_transport(discovery_thread=True)\n"
+        "domains = Domains(node_name='starts', report=print)\n"
+        "print(domains.main.node.get_name())\n"
+        "domains.close()\n"
+    )
+    chosen = {} if mode is None else {MODE: mode}
+    variables = {key: value for key, value in os.environ.items() if key not in (*VARIABLES, MODE)} | chosen
+    # The wheels' start-up mark would keep a child Python from finding its libraries.
+    variables.pop("_ROS_WHEELS_BOOTSTRAP_COMPLETE", None)
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.split()) == (0, ["starts"]), done.stderr
+
+
+def test_the_loopback_profile_with_a_thread_for_lists_is_the_profile_with_it() -> None:
+    def elements(text: str) -> list[str]:
+        return [each.tag.rpartition("}")[2] for each in ElementTree.fromstring(text).iter()]
+
+    plain, threaded = (
+        elements(transport.loopback_profile_xml(graph_thread=thread)) for thread in (False, True)
+    )
+    assert "data_writer" not in plain
+    own = elements(transport.profile_xml(transport.SEGMENT_BYTES, graph_thread=True))
+    added = [each for each in threaded if threaded.count(each) > plain.count(each)]
+    assert set(added) <= set(own)
+    assert {"data_writer", "publishMode", "max_bytes_per_period"} <= set(added)
 
 
 @pytest.mark.parametrize("variable", VARIABLES)

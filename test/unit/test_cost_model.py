@@ -65,6 +65,8 @@ def values() -> dict[str, float]:
                 found[f"discovery.{mode}.{graph.name}.{law.figure}"] = value(law, graph)
             for figure in discovery.FIGURES:
                 found.setdefault(f"discovery.{mode}.{graph.name}.{figure}", 1.0)
+    for graph in discovery.PLAIN:
+        found |= {f"discovery.plain.{graph.name}.{figure}": 1.0 for figure in discovery.FIGURES}
     return found
 
 

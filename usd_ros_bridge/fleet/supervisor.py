@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import secrets
 import signal
 import sys
@@ -92,6 +93,7 @@ class Supervisor:
         self._ending = asyncio.Event()
         self._ending_since = 0.0
         self._shown = ""
+        self._is_mute = False
 
     def run(self) -> None:
         """Run the fleet until SIGINT or SIGTERM, or until its shards end as they were asked to.
@@ -166,7 +168,7 @@ class Supervisor:
         return ProcessKeeper(
             command.words,
             environment=command.environment,
-            on_line=lambda line, is_error: self._write(f"[discovery server] {line}", is_error),
+            on_line=lambda line, is_error: self._print(f"[discovery server] {line}", is_error),
             on_end=on_end,
         )
 
@@ -196,13 +198,13 @@ class Supervisor:
             state.refusal = line
         elif not self._ending.is_set() or state.was_ready:
             # What shards say that are ended because another one refuses: the fleet has one line to say.
-            self._write(f"[{shard.number}] {line}", is_error)
+            self._print(f"[{shard.number}] {line}", is_error)
 
     def _write_refusal(self, shard: FleetShard) -> None:
         """Print the line that was held back: it was not the reason of an end."""
         state = self._states[shard.number]
         if state.refusal:
-            self._write(f"[{shard.number}] {state.refusal}", True)
+            self._print(f"[{shard.number}] {state.refusal}", True)
             state.refusal = ""
 
     def _on_status(self, state: ShardState, text: str) -> None:
@@ -260,7 +262,21 @@ class Supervisor:
             )
 
     def _say(self, text: str) -> None:
-        self._write(f"fleet: {escaped(text)}", False)
+        self._print(f"fleet: {escaped(text)}", False)
+
+    def _print(self, line: str, is_error: bool) -> None:
+        """Print a line. Where its reader goes away (`| head`), the fleet ends, without another word."""
+        if self._is_mute:
+            return
+        try:
+            self._write(line, is_error)
+        except OSError:
+            self._is_mute = True
+            self._ending.set()
+            # Python writes what is left at its own end: to nobody.
+            nobody = os.open(os.devnull, os.O_WRONLY)
+            for stream in (sys.stdout, sys.stderr):
+                os.dup2(nobody, stream.fileno())
 
 
 async def _wait_for_end(

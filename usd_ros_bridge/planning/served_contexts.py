@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
+from usd_ros_bridge.errors import OptionError
 from usd_ros_bridge.model.diagnostics import Diagnostic, DiagnosticCollector
 from usd_ros_bridge.model.physics_records import PhysicsRecords
 from usd_ros_bridge.model.records import ContextRecord, IsaacRobotRecord, JointRecord, Record, RigidBodyRecord
@@ -60,6 +61,7 @@ def serve_contexts(records: StageRecords, options: PlanOptions) -> ServedRecords
 
     Raises:
         OptionError: An entry of `contexts` selects nothing; the message lists what exists. `shard` has another form.
+            A robot is not composed on the stage of another bridge.
     """
     findings = DiagnosticCollector()
     whole = _with_left_out(records)
@@ -69,6 +71,10 @@ def serve_contexts(records: StageRecords, options: PlanOptions) -> ServedRecords
         return ServedRecords(records, options, robots)
     selection = select_robots(options, robots)
     served = frozenset(selection.robots)
+    if missing := served.intersection(each.path for each in records.left_out):
+        raise OptionError(
+            f"{min(missing)} is not composed: the bridge that opened this stage left it out, as it does not serve it"
+        )
     left_out = frozenset(contexts.roots) - served
     if left_out or not selection.outside:
         obstacles = options.other_robots == "obstacles" and records.physics is not None

@@ -24,6 +24,10 @@ LEAST_SEGMENT_BYTES = 2**20
 LEAST_FREE_BYTES = 2 * 2**20
 """Fast DDS itself takes about 1.2 MiB for a participant: two segments, and a queue for each port."""
 
+_AUTO = "AUTO"
+GRAPH_BYTES, GRAPH_PERIOD_MS = 256 * 1024, 100
+"""Most that is sent of lists of a process's endpoints in a period; a list of 8,000 endpoints has 128 KiB."""
+
 _SENDING_THREADS = "dds.asyn"
 """How Fast DDS 3 names the threads of its flow controllers."""
 _SENT_S = 0.5
@@ -41,6 +45,34 @@ _BUILTIN_TRANSPORTS = "FASTDDS_BUILTIN_TRANSPORTS"
 _VARIABLES = (*_LIBRARIES.values(), _BUILTIN_TRANSPORTS)
 _RANGE = "ROS_AUTOMATIC_DISCOVERY_RANGE"
 _FILES = ("DEFAULT_FASTDDS_PROFILES.xml", "DEFAULT_FASTRTPS_PROFILES.xml")
+
+
+_DISCOVERY, _GRAPH = "usd_ros_bridge_discovery", "usd_ros_bridge_graph"
+_BUILTIN = f"""
+      <builtin>
+        <flow_controller_name>{_DISCOVERY}</flow_controller_name>
+      </builtin>"""
+_CONTROLLERS = {
+    _DISCOVERY: f"""
+        <flow_controller_descriptor>
+          <name>{_DISCOVERY}</name>
+        </flow_controller_descriptor>""",
+    _GRAPH: f"""
+        <flow_controller_descriptor>
+          <name>{_GRAPH}</name>
+          <max_bytes_per_period>{GRAPH_BYTES}</max_bytes_per_period>
+          <period_ms>{GRAPH_PERIOD_MS}</period_ms>
+        </flow_controller_descriptor>""",
+}
+_GRAPH_WRITER = f"""
+  <data_writer profile_name="ros_discovery_info">
+    <qos>
+      <publishMode>
+        <kind>ASYNCHRONOUS</kind>
+        <flow_controller_name>{_GRAPH}</flow_controller_name>
+      </publishMode>
+    </qos>
+  </data_writer>"""
 
 
 def use_large_message_transport(*, discovery_thread: bool = False, most_bytes: int = SEGMENT_BYTES) -> bool:
@@ -62,6 +94,8 @@ def use_large_message_transport(*, discovery_thread: bool = False, most_bytes: i
             announced after Fast DDS accepts messages, so that no answer of a peer is dropped. What that thread has
             not sent when the last node of a context is destroyed is lost. The bridge waits for it with its own
             nodes; a host with other nodes leaves this out, or peers list those for up to 20 s after their end.
+            The list of endpoints is sent from such a thread, too, which needs RMW_FASTRTPS_PUBLICATION_MODE=AUTO: that
+            is set where nothing else is, and has to stay as long as the process opens nodes.
         most_bytes: Size of the segment, all of which counts as memory of the process.
 
     Returns:
@@ -78,8 +112,14 @@ def use_large_message_transport(*, discovery_thread: bool = False, most_bytes: i
     try:
         # Fast DDS 2 has no such setting for discovery.
         threaded = discovery_thread and variable == _LIBRARIES["libfastdds.so"]
-        profile = _profile(profile_xml(size, udp=not _range_is_localhost(), discovery_thread=threaded))
+        # In another mode rmw_fastrtps overrides how a profile sends, and the profile with a thread is refused.
+        graph = threaded and os.environ.get("RMW_FASTRTPS_PUBLICATION_MODE", _AUTO) == _AUTO
+        text = profile_xml(size, udp=not _range_is_localhost(), discovery_thread=threaded, graph_thread=graph)
+        profile = _profile(text)
         os.environ[variable] = profile
+        if graph:
+            # All other topics are sent at once as before: that is the default of Fast DDS, too.
+            os.environ["RMW_FASTRTPS_PUBLICATION_MODE"] = _AUTO
         if threaded:
             _threaded_profiles().add(profile)
     except OSError:
@@ -158,7 +198,9 @@ def segment_bytes() -> int:
     return min(SEGMENT_BYTES, _free_bytes() // _SHARE_OF_FREE)
 
 
-def profile_xml(segment_size: int, *, udp: bool = True, discovery_thread: bool = False) -> str:
+def profile_xml(
+    segment_size: int, *, udp: bool = True, discovery_thread: bool = False, graph_thread: bool = False
+) -> str:
     """Return the profile, in the XML that Fast DDS 2 and 3 share.
 
     UDP keeps its defaults, and comes second as it does in the built-in transports: local readers are served by the
@@ -172,6 +214,10 @@ def profile_xml(segment_size: int, *, udp: bool = True, discovery_thread: bool =
         discovery_thread: Send discovery from the thread of a flow controller. Fast DDS announces a participant before
             it accepts messages (`RTPSParticipantImpl::enable`), and a peer answers once: from another thread the
             announcement leaves after that.
+        graph_thread: Send the list of the participant's endpoints from such a thread, too, a few times a second.
+            rmw_fastrtps publishes that list (`ros_discovery_info`) anew with each endpoint: the latest one replaces
+            those that were not sent yet. Otherwise what thousands of endpoints send grows with their square. It needs
+            the publication mode AUTO of rmw_fastrtps.
     """
     descriptor = (
         """
@@ -183,19 +229,10 @@ def profile_xml(segment_size: int, *, udp: bool = True, discovery_thread: bool =
         else ""
     )
     transport = "\n        <transport_id>usd_ros_bridge_udp</transport_id>" if udp else ""
-    discovery = (
-        """
-      <builtin>
-        <flow_controller_name>usd_ros_bridge_discovery</flow_controller_name>
-      </builtin>
-      <flow_controller_descriptor_list>
-        <flow_controller_descriptor>
-          <name>usd_ros_bridge_discovery</name>
-        </flow_controller_descriptor>
-      </flow_controller_descriptor_list>"""
-        if discovery_thread
-        else ""
-    )
+    builtin = _BUILTIN if discovery_thread else ""
+    names = [*([_DISCOVERY] if discovery_thread else ()), *([_GRAPH] if graph_thread else ())]
+    controllers = _flow_controllers(*names)
+    graph = _GRAPH_WRITER if graph_thread else ""
     return f"""<?xml version="1.0" encoding="UTF-8"?>
 <profiles xmlns="http://www.eprosima.com/XMLSchemas/fastRTPS_Profiles">
   <transport_descriptors>
@@ -210,9 +247,9 @@ def profile_xml(segment_size: int, *, udp: bool = True, discovery_thread: bool =
       <useBuiltinTransports>false</useBuiltinTransports>
       <userTransports>
         <transport_id>usd_ros_bridge_shared_memory</transport_id>{transport}
-      </userTransports>{discovery}
+      </userTransports>{builtin}{controllers}
     </rtps>
-  </participant>
+  </participant>{graph}
 </profiles>
 """
 
@@ -231,9 +268,13 @@ def _profiles_variable() -> str | None:
     return next((variable for library, variable in _LIBRARIES.items() if f"/{library}" in loaded), None)
 
 
-def loopback_profile_xml() -> str:
-    """Return the profile of config/fastdds_loopback_udp.xml: UDP on the loopback, and nothing else."""
-    return textwrap.dedent(
+def loopback_profile_xml(*, graph_thread: bool = False) -> str:
+    """Return the profile of config/fastdds_loopback_udp.xml: UDP on the loopback, and nothing else.
+
+    Args:
+        graph_thread: As for `profile_xml`.
+    """
+    text = textwrap.dedent(
         """\
         <?xml version="1.0" encoding="UTF-8"?>
         <profiles xmlns="http://www.eprosima.com/XMLSchemas/fastRTPS_Profiles">
@@ -270,6 +311,18 @@ def loopback_profile_xml() -> str:
         </profiles>
         """
     )
+    if not graph_thread:
+        return text
+    text = text.replace("\n    </rtps>", f"{_flow_controllers(_GRAPH)}\n    </rtps>")
+    return text.replace("\n</profiles>", f"{_GRAPH_WRITER}\n</profiles>")
+
+
+def _flow_controllers(*names: str) -> str:
+    if not names:
+        return ""
+    return f"""
+      <flow_controller_descriptor_list>{"".join(_CONTROLLERS[name] for name in names)}
+      </flow_controller_descriptor_list>"""
 
 
 def _range_is_localhost() -> bool:

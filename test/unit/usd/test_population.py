@@ -194,6 +194,13 @@ def test_an_unknown_robot_is_said_before_anything_is_composed(tmp_path: Path) ->
         plan(world(tmp_path), "/World/d")
 
 
+def test_a_stage_that_another_bridge_opened_has_no_more_robots_than_it_composed(tmp_path: Path) -> None:
+    stage = plan(world(tmp_path), "/World/a").stage
+    assert [robot.path for robot in plan(stage, "/World/a").robots] == ["/World/a"]
+    with pytest.raises(OptionError, match="/World/b is not composed"):
+        plan(stage, "/World/b")
+
+
 def test_limits_hold_for_the_whole_stage(tmp_path: Path) -> None:
     asset = write_fleet(tmp_path, robots=12, links=3)
     with pytest.raises(AssetError, match="prims"):
