@@ -20,6 +20,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.utilities import get_rmw_implementation_identifier
 from sensor_msgs.msg import Image
 
+from own_process import own_process
 from programs import Program
 from ros_plans import plan
 from usd_ros_bridge.fleet.discovery_server import DiscoveryServer, server_command
@@ -134,14 +135,9 @@ def has_room() -> bool:
 needs_room = pytest.mark.skipif(not has_room(), reason="less than 16 MiB of shared memory are free here")
 
 
-@pytest.fixture(params=["simple", "server"])
-def discovery(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Iterator[None]:
-    """How nodes find each other, in this process and in those that it starts."""
-    if request.param == "simple":
-        yield
-        return
+@pytest.fixture
+def discovery_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """By a server, nodes of this process and of those that it starts find each other."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.bind(("127.0.0.1", 0))
         server = DiscoveryServer(address="127.0.0.1", port=probe.getsockname()[1])
@@ -153,7 +149,17 @@ def discovery(
 
 
 @needs_room
-def test_most_images_of_another_process_arrive(discovery: None, ros_harness: Any) -> None:
+def test_most_images_of_another_process_arrive(ros_harness: Any) -> None:
+    most_images_arrive(ros_harness)
+
+
+@needs_room
+@own_process
+def test_most_images_arrive_with_a_discovery_server(discovery_server: None, ros_harness: Any) -> None:
+    most_images_arrive(ros_harness)
+
+
+def most_images_arrive(ros_harness: Any) -> None:
     indices: list[int] = []
     quality = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
     subscription = ros_harness.node.create_subscription(

@@ -49,6 +49,11 @@ class FleetRun(Program):
                 found[int(shard[1])] = process_id
         return found
 
+    def processes_with(self, shard: int) -> dict[int, int]:
+        """Return what `processes` returns, and nothing if a shard is not there."""
+        found = self.processes()
+        return found if shard in found else {}
+
 
 def children(parent: int) -> list[int]:
     """Return the ids of the processes that a process has started, and that run."""
@@ -84,13 +89,15 @@ def kill(process_id: int, number: signal.Signals = signal.SIGKILL) -> None:
         os.kill(process_id, number)
 
 
-def wait_until(condition: Callable[[], Any], what: str, timeout: float = READY_S) -> None:
-    """Wait until something of other processes holds that tells nobody."""
+def wait_until(condition: Callable[[], Any], what: str, timeout: float = READY_S) -> Any:
+    """Wait until something of other processes holds that tells nobody. Return it."""
     deadline = time.monotonic() + timeout
-    while not condition():
+    while not (value := condition()):
         if time.monotonic() > deadline:
             pytest.fail(f"{what}: not within {timeout:g} s")
+        # Neither the kernel's table of processes nor the ROS graph calls back.
         time.sleep(0.02)
+    return value
 
 
 class JointStateLog:

@@ -43,4 +43,3 @@ def own_process(function: Callable[..., None]) -> Callable[..., None]:
     run.__name__, run.__doc__, run.__module__ = function.__name__, function.__doc__, function.__module__
     run.pytestmark = getattr(function, "pytestmark", [])  # type: ignore[attr-defined]
     return run
-
