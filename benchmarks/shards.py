@@ -117,7 +117,7 @@ def _measure(stage: Path, fleet: Fleet, seconds: float) -> dict[str, Any]:
             raise BenchmarkError(f"the shards do not serve {fleet.robots} robots: {told['open']}")
         told["described"] = _all(shards, "describe", "described", _TIMEOUT)
         told["settled"] = time.monotonic() - begin
-        _wait_for_matches(observer, len(fleet.listened) * TOPICS)
+        _wait_for_messages(observer, len(fleet.listened) * TOPICS)
         # Of robots with many subscribers, these could not follow ticks without a pause.
         for phase in _PHASES[:2] if fleet.udp else _PHASES:
             told[phase], told[f"{phase}_received"] = _phase(shards, observer, phase, seconds)
@@ -134,8 +134,6 @@ def _phase(
     observer.say(f"count {seconds - 2 * _MARGIN_S}")
     told = [each.wait_for(phase, _TIMEOUT) for each in shards]
     counted = observer.wait_for("counted", _TIMEOUT)
-    if not min(counted["rates"]):
-        raise BenchmarkError(f"{phase}: of {len(counted['rates'])} topics some gave no message")
     return told, counted
 
 
@@ -146,14 +144,14 @@ def _all(children: Sequence[Child], word: str, event: str, seconds: float) -> li
     return [each.wait_for(event, seconds) for each in children]
 
 
-def _wait_for_matches(observer: Child, topics: int) -> None:
+def _wait_for_messages(observer: Child, topics: int) -> None:
     deadline = time.monotonic() + _TIMEOUT
     while time.monotonic() < deadline:
-        observer.say("match")
-        if observer.wait_for("matched", _TIMEOUT)["topics"] >= topics:
+        observer.say("heard")
+        if observer.wait_for("heard", _TIMEOUT)["topics"] >= topics:
             return
         time.sleep(_MARGIN_S)
-    raise BenchmarkError("the observer does not see the topics of all its robots")
+    raise BenchmarkError("the observer hears not all of its robots")
 
 
 def _results(fleet: Fleet, told: dict[str, Any]) -> Iterator[Result]:

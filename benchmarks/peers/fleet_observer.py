@@ -1,7 +1,7 @@
 """Listens to some robots of a fleet: how many messages of each arrive, and how long they are on the wire.
 
-`python -m benchmarks.peers.fleet_observer ROBOT,ROBOT...`. Lines of its input: `match`, whose topics have a
-publisher; `count SECONDS`, what arrives in that time.
+`python -m benchmarks.peers.fleet_observer ROBOT,ROBOT...`. Lines of its input: `heard`, how many topics gave a
+message; `count SECONDS`, what arrives in that time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from functools import partial
 
 import rclpy
 from rclpy.experimental.events_executor import EventsExecutor
-from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
 from tf2_msgs.msg import TFMessage
@@ -68,7 +67,7 @@ def main() -> None:
     executor = EventsExecutor()
     executor.add_node(node)
     ended = threading.Event()
-    threading.Thread(target=_answer, args=(counter, node, ended), daemon=True).start()
+    threading.Thread(target=_answer, args=(counter, ended), daemon=True).start()
     tell("ready")
     while not ended.is_set():
         executor.spin_once(timeout_sec=_POLL_S)
@@ -77,12 +76,12 @@ def main() -> None:
     rclpy.shutdown()
 
 
-def _answer(counter: Counter, node: Node, ended: threading.Event) -> None:
+def _answer(counter: Counter, ended: threading.Event) -> None:
     """Counts when it is told to."""
     for line in sys.stdin:
         word, _, text = line.strip().partition(" ")
-        if word == "match":
-            tell("matched", topics=sum(bool(node.count_publishers(name)) for name in counter.sizes))
+        if word == "heard":
+            tell("heard", topics=sum(bool(size) for size in counter.sizes.values()))
         elif word == "count":
             counter.begin()
             time.sleep(float(text))
