@@ -31,7 +31,7 @@ KILLS = examples(2)
 """How often each of leader and followers is killed."""
 
 
-pytestmark = pytest.mark.timeout(240 + 60 * KILLS)
+pytestmark = pytest.mark.timeout(300)
 
 
 def seconds(stamp: Any) -> float:
@@ -130,6 +130,7 @@ def fleet(ros_harness: Any, tmp_path: Path) -> Iterator[Fleet]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(240 + 60 * KILLS)
 def test_shards_that_are_killed_stop_nobody_else_and_take_part_again(fleet: Fleet) -> None:
     choose = random.Random(21)
     fleet.wait_until_together(0.1)
@@ -156,6 +157,7 @@ def test_shards_that_are_killed_stop_nobody_else_and_take_part_again(fleet: Flee
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(240 + 60 * KILLS)
 def test_followers_stand_still_without_their_leader_and_start_over_with_the_next(fleet: Fleet) -> None:
     choose = random.Random(22)
     fleet.wait_until_together(0.1)
