@@ -8,6 +8,7 @@ It is started in a network namespace of its own where the system allows it, so t
 from __future__ import annotations
 
 import fcntl
+import signal
 import socket
 import struct
 import sys
@@ -64,10 +65,13 @@ def main() -> None:
     """Starts the processes one after another, the last when all others know each other, and tells what it cost."""
     mode, participants, endpoints = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     timeout, quiet = float(sys.argv[4]), float(sys.argv[5])
+    # The discovery server does not end with its parent: it is ended here, however this process ends.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     _bring_up_loopback()
     with ExitStack() as stack:
         graph = _start(stack, mode, participants)
-        tell("measured", **_measure(graph, endpoints, timeout=timeout, quiet=quiet))
+        measured = _measure(graph, endpoints, timeout=timeout, quiet=quiet)
+    tell("measured", **measured)
 
 
 def _start(stack: ExitStack, mode: str, participants: int) -> Graph:
