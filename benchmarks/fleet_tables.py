@@ -139,7 +139,10 @@ def _discovery_table(values: Values) -> list[str]:
                 for column in _DISCOVERY_COLUMNS
             ]
             rows.append((str(graph.participants), f"{graph.endpoints:,}", mode, *cells))
-    heads = [f"{column.replace('_', ' ')}, {discovery.FIGURES[column][0]}" for column in _DISCOVERY_COLUMNS]
+    units = {column: discovery.FIGURES[column][0] for column in _DISCOVERY_COLUMNS}
+    heads = [
+        column.replace("_", " ") + (f", {unit}" if unit != column else "") for column, unit in units.items()
+    ]
     return _table(("processes", "publishers of each", "discovery", *heads), rows)
 
 
