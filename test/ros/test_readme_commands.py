@@ -72,6 +72,9 @@ def Xform "arm" (prepend references = @./examples/arm/arm.usda@)
 }
 """
 
+SWEEP_S = 240.0
+"""200 runs take 20 s on two idle cores."""
+
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
@@ -118,6 +121,7 @@ def beside(request: pytest.FixtureRequest, directory: Path) -> Iterator[None]:
         assert bridge.interrupt() == 0
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("command", run_here())
 def test_command_works_as_printed(command: str, directory: Path, beside: None) -> None:
     files = set(directory.iterdir())
@@ -129,7 +133,7 @@ def test_command_works_as_printed(command: str, directory: Path, beside: None) -
             program.wait_for("^publishing #3")
             status = program.interrupt()
         else:
-            status = program.wait()
+            status = program.wait(timeout=SWEEP_S) if " sweep " in command else program.wait()
     assert status == expected_status(command), program.output
     assert "Traceback" not in program.output
     if match := re.search(r" -o (\S+)", command):

@@ -24,12 +24,14 @@ class Example:
         file: Entry file in that folder.
         summary: One line about it.
         references: Other examples whose files it references, by relative paths.
+        is_asset: The entry file is an asset; False: a sweep.
     """
 
     name: str
     file: str
     summary: str
     references: tuple[str, ...] = ()
+    is_asset: bool = True
 
 
 EXAMPLES = {
@@ -51,6 +53,13 @@ EXAMPLES = {
             name="mujoco_loop",
             file="pan_tilt.usda",
             summary="a pan-tilt unit, and a script (loop.py) that simulates it in MuJoCo's own loop",
+        ),
+        Example(
+            name="sweep",
+            file="braking.yaml",
+            summary="200 runs of the rover, which brakes, over friction and payload (for `sweep`)",
+            references=("rover",),
+            is_asset=False,
         ),
     )
 }
@@ -74,10 +83,12 @@ def example_asset(name: str) -> str:
     """Return the path of an example's entry file.
 
     Raises:
-        OptionError: There is no such example.
+        OptionError: There is no such example, or it is no asset.
         BridgeError: The examples are not installed.
     """
     example = find_example(name)
+    if not example.is_asset:
+        raise OptionError(f"the example {name} is no asset, but a sweep: usd_ros_bridge examples copy {name}")
     return str(examples_directory() / example.name / example.file)
 
 

@@ -31,17 +31,28 @@ def test_the_list_has_every_folder_with_one_line_each() -> None:
     assert (result.returncode, result.stderr) == (0, "")
     names = [line.split()[0] for line in result.stdout.splitlines()]
     folders = {path.name for path in (ROOT / "examples").iterdir() if path.is_dir()}
-    # A sweep is a file for `sweep`, and no asset.
-    assert sorted(names) == sorted(folders - PROJECTS - {"sweep"})
+    assert sorted(names) == sorted(folders - PROJECTS)
 
 
 def test_the_page_has_every_entry_file() -> None:
     page = (ROOT / "docs" / "examples.md").read_text()
-    files = set(re.findall(r"`examples/(\w+)/(\w+\.usda)` \|", page))
+    files = set(re.findall(r"`examples/(\w+)/(\w+\.(?:usda|yaml))` \|", page))
     assert {(each.name, each.file) for each in EXAMPLES.values()} <= files
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_copy_of_a_sweep_finds_its_asset_and_is_no_asset_itself(tmp_path: Path) -> None:
+    pytest.importorskip("jsonschema", reason="jsonschema is not installed: make setup-tests")
+    result = call_cli("examples", "copy", "sweep", tmp_path)
+    assert result.returncode == 0, result.stderr
+    file = result.stdout.splitlines()[-1]
+    planned = call_cli("sweep", file, "--dry-run")
+    assert planned.returncode == 0, planned.stderr
+    assert call_cli("inspect", "--example", "sweep").stderr == (
+        "usd_ros_bridge: the example sweep is no asset, but a sweep: usd_ros_bridge examples copy sweep\n"
+    )
+
+
+@pytest.mark.parametrize("name", [name for name, each in EXAMPLES.items() if each.is_asset])
 def test_a_copy_plans_as_the_original_does(name: str, tmp_path: Path) -> None:
     result = call_cli("examples", "copy", name, tmp_path / "new")
     assert result.returncode == 0, result.stderr
