@@ -1,11 +1,34 @@
-"""Child processes of a bridge: this interpreter, running one function, with a connection to the parent."""
+"""Child processes that end with their parent: this interpreter, running one function, and programs of others."""
 
 from __future__ import annotations
 
+import ctypes
+import os
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, Final
+
+_PR_SET_PDEATHSIG: Final = 1
+
+
+def end_with_parent(number: signal.Signals) -> Callable[[], None]:
+    """Return what lets the kernel send a program a signal when its parent ends, by whatever: a `preexec_fn` of Popen.
+
+    Args:
+        number: The signal.
+    """
+    # Looked up here: a child between fork and exec must not load libraries.
+    return partial(_ask_kernel, ctypes.CDLL(None, use_errno=True).prctl, number, os.getpid())
+
+
+def _ask_kernel(prctl: Callable[..., int], number: signal.Signals, parent: int) -> None:
+    prctl(_PR_SET_PDEATHSIG, number)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def start_child(entry: str, connection: Connection, **streams: Any) -> subprocess.Popen[bytes]:

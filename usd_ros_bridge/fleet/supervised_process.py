@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
 import signal
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+
+from usd_ros_bridge.child_process import end_with_parent
 
 INTERRUPT_S = 15.0
 """How long a process may take to close, seconds. After that it is terminated."""
@@ -17,7 +17,6 @@ INTERRUPT_S = 15.0
 TERMINATE_S = 5.0
 """How long it may take after that, seconds. Then it is killed, with what it started."""
 
-_PR_SET_PDEATHSIG = 1
 _READ_BYTES = 65_536
 _MOST_LINE_BYTES = 262_144
 _DRAIN_S = 2.0
@@ -65,8 +64,6 @@ class SupervisedProcess:
         Raises:
             OSError: It cannot be started.
         """
-        # Looked up here: a child between fork and exec must not load libraries.
-        prctl = ctypes.CDLL(None, use_errno=True).prctl
         self._process = process = await asyncio.create_subprocess_exec(
             *self._command,
             env=self._environment,
@@ -74,7 +71,7 @@ class SupervisedProcess:
             stdout=PIPE,
             stderr=PIPE,
             start_new_session=True,
-            preexec_fn=partial(_end_with_parent, prctl, os.getpid()),
+            preexec_fn=end_with_parent(signal.SIGTERM),
         )
         if self._is_interrupted:
             self.interrupt()
@@ -135,13 +132,6 @@ class SupervisedProcess:
             text = text.removeprefix("^C")
         if text or not self._interrupt:
             self._on_line(text, is_error)
-
-
-def _end_with_parent(prctl: Callable[..., int], parent: int) -> None:
-    """Let the kernel send this process SIGTERM when its parent ends, by whatever. Called between fork and exec."""
-    prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 def _signal_group(process_id: int, number: signal.Signals) -> None:

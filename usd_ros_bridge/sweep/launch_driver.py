@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 import signal
@@ -15,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
+from usd_ros_bridge.child_process import end_with_parent
 from usd_ros_bridge.errors import BridgeError, OptionError, escaped, quoted
 from usd_ros_bridge.model.periods import SECOND_NS
 from usd_ros_bridge.model.plan import BridgePlan
@@ -31,7 +31,6 @@ from usd_ros_bridge.sweep.sweep_description import LaunchDriver
 _RANGE: Final = "ROS_AUTOMATIC_DISCOVERY_RANGE"
 _POLL_S: Final = 0.05
 _SHORTEST_SLEEP_S: Final = 1e-3
-_SET_PARENT_DEATH_SIGNAL: Final = 1
 _END_S: Final = 5.0
 """Seconds between SIGINT, SIGTERM and SIGKILL."""
 _GUARD: Final = "_ROS_WHEELS_BOOTSTRAP_COMPLETE"
@@ -146,7 +145,7 @@ class LaunchRunner:
             stdout=self._output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=_end_with_parent,  # noqa: PLW1509 - one call of the kernel, nothing of Python's
+            preexec_fn=end_with_parent(signal.SIGINT),  # noqa: PLW1509 - one call of the kernel
         )
         deadline = time.monotonic() + self._wait_s
         while not bridge.has_peers:
@@ -226,8 +225,3 @@ def _environment(domain_id: int) -> dict[str, str]:
     environment["ROS_DOMAIN_ID"] = str(domain_id)
     environment.setdefault(_RANGE, "LOCALHOST")
     return environment
-
-
-def _end_with_parent() -> None:
-    """Ask the kernel to interrupt this process when its parent dies; between fork and exec."""
-    ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGINT)
