@@ -129,6 +129,9 @@ def test_command_works_as_printed(command: str, directory: Path, beside: None) -
         if " run " in command and " --no-ros " not in command:
             program.wait_for(": ready$")
             status = program.interrupt()
+        elif " fleet " in command:
+            program.wait_for("^fleet: 2 shards ready")
+            status = program.interrupt()
         elif " pub " in command:
             program.wait_for("^publishing #3")
             status = program.interrupt()
