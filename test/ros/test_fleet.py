@@ -59,6 +59,12 @@ def run_fleet(ros_domain: int, asset: Path, tmp_path: Path) -> Iterator[Callable
 
 
 @pytest.fixture
+def own_verbs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`topic` and `service` leave their work to `ros2` where that is installed: here it is not."""
+    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), "/usr/bin", "/bin"]))
+
+
+@pytest.fixture
 def observe(ros_domain: int) -> Iterator[Callable[[], JointStateLog]]:
     """`observe()`: the joint states of all robots, from now on."""
     opened: list[RosObserver] = []
@@ -199,6 +205,7 @@ def test_a_killed_discovery_server_is_started_again(
     run_fleet: Callable[..., FleetRun],
     observe: Callable[[], JointStateLog],
     server_address: str,
+    own_verbs: None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fleet = run_fleet(*OPTIONS, "--discovery-server", server_address)
@@ -323,7 +330,7 @@ def test_shards_that_simulate_share_one_clock(
         assert fleet.interrupt() == 0
 
 
-def test_the_simulation_is_ended_by_a_request(ros_domain: int, tmp_path: Path) -> None:
+def test_the_simulation_is_ended_by_a_request(ros_domain: int, own_verbs: None, tmp_path: Path) -> None:
     """Of the first shard, which has the services: all end, and nothing is started again."""
     pytest.importorskip("mujoco", reason="MuJoCo is an extra: pip install mujoco")
     pytest.importorskip("simulation_interfaces", reason="simulation_interfaces is not installed: make setup")
