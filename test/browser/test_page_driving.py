@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import pytest
 from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry
-from rclpy.qos import qos_profile_sensor_data
+from rclpy.qos import QoSProfile, qos_profile_sensor_data
 from sensor_msgs.msg import JointState
 
 from page_runs import ARM, EXAMPLES
 
 ROVER = EXAMPLES / "rover" / "rover.usda"
 WAIT_S = 60.0
+RELIABLE = QoSProfile(depth=10)
 # A browser without a graphics card takes its time, and two take more.
 pytestmark = pytest.mark.timeout(400)
 
 
 class Heard:
-    """What a topic carried."""
+    """What a topic carried, also with loss; what a robot's driver gets, with `RELIABLE`."""
 
-    def __init__(self, harness: Any, kind: Any, topic: str) -> None:
+    def __init__(
+        self, harness: Any, kind: Any, topic: str, qos: QoSProfile = qos_profile_sensor_data
+    ) -> None:
         self.messages: list[Any] = []
         self._harness = harness
         self._topic = topic
-        harness.node.create_subscription(kind, topic, self.messages.append, qos_profile_sensor_data)
+        harness.node.create_subscription(kind, topic, self.messages.append, qos)
 
     @property
     def last(self) -> Any:
@@ -43,7 +47,7 @@ class Heard:
 
 @pytest.fixture
 def hear(ros_harness):
-    return lambda kind, topic: Heard(ros_harness, kind, topic)
+    return partial(Heard, ros_harness)
 
 
 def position(state: JointState, joint: str) -> float:
@@ -153,7 +157,7 @@ def test_a_rover_stops_when_the_browser_that_drives_it_closes(run_bridge, open_p
 
 def test_a_rover_stops_when_the_page_is_interrupted(run_bridge, open_page, hear, ros_harness) -> None:
     run = run_bridge("run", ROVER, "--no-live", "--view", "--backend", "kinematic")
-    twists = hear(Twist, "/rover/cmd_vel")
+    twists = hear(Twist, "/rover/cmd_vel", RELIABLE)
     page = open_page(run.url)
     Controls(page).drag("Speed [m/s]", 0.9)
     twists.wait_for(lambda message: message.linear.x > 0.5, "speed")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,8 @@ from usd_ros_bridge.ros.interface_types import AmentCatalog, import_interface
 from usd_ros_bridge.ros.workers import Workers
 
 NODE_NAME = "usd_ros_bridge_view"
+DELIVERY_S = 1.0
+"""Time that readers have to acknowledge what was published last, seconds."""
 
 
 class GraphClient:
@@ -42,7 +45,8 @@ class GraphClient:
         return self
 
     def close(self) -> None:
-        """Destroy everything. Calls in progress fail. Idempotent."""
+        """Destroy everything, once readers have what was published. Calls in progress fail. Idempotent."""
+        self._wait_for_readers()
         for _, entity in tuple(self._opened.values()):
             self.destroy(entity)
         self._workers.close()
@@ -157,6 +161,19 @@ class GraphClient:
             entity.close()
         else:
             found[0].destroy(entity)
+
+    def _wait_for_readers(self) -> None:
+        """Wait until reliable readers have acknowledged all messages, for at most `DELIVERY_S` in all.
+
+        With its publisher, a message that was lost on the way would be gone: the zero that stops a robot, too.
+        """
+        from rclpy.duration import Duration
+        from rclpy.publisher import Publisher
+
+        end_s = time.monotonic() + DELIVERY_S
+        for _, entity in tuple(self._opened.values()):
+            if isinstance(entity, Publisher):
+                entity.wait_for_all_acked(Duration(seconds=max(end_s - time.monotonic(), 0.0)))
 
     def _keep(self, domain: Domain, entity: Any) -> Any:
         self._opened[id(entity)] = (domain, entity)

@@ -246,10 +246,11 @@ class Page:
     def _pause(self) -> None:
         if self._resumed:
             self._resumed = False
-            self._follower.pause()
-            self._monitor.pause()
+            # First what drives a robot: nothing may delay its stop.
             if self._running is not None:
                 self._running.pause()
+            self._follower.pause()
+            self._monitor.pause()
 
     # --- Plans ---
 

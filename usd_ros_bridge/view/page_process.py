@@ -24,8 +24,11 @@ if TYPE_CHECKING:
     from usd_ros_bridge.view.page import PageSettings
     from usd_ros_bridge.view.plan_follower import PlanSource
 
-END_S = 2.0
-"""Time that the page has for its end, seconds."""
+END_S = 10.0
+"""Time that the page has for its end, seconds: a page that is killed leaves a robot driving.
+
+It ends within some milliseconds, or after the picture that it draws: a loaded machine takes seconds for one.
+"""
 LAST_WORDS = 300
 """Characters of what a page that died wrote last."""
 
