@@ -1,4 +1,4 @@
-"""The tables of docs/fleet_cost.md: the results of `shards` and `discovery`, and the cost model that is fitted to them.
+"""The tables of docs/explanation/fleet_cost.md: results of `shards` and `discovery`, and the cost model fitted to them.
 
 `python -m benchmarks.fleet_tables` prints them; with `--write` it puts them into the page.
 """
@@ -29,7 +29,7 @@ from benchmarks.cost_model import (
 from benchmarks.harness import ROOT, BenchmarkError
 from benchmarks.report import FLEET_RESULTS
 
-PAGE = ROOT / "docs" / "fleet_cost.md"
+PAGE = ROOT / "docs" / "explanation" / "fleet_cost.md"
 RATES = (20.0, 50.0)
 SHARDS_EACH = (1, 2, 4, 8)
 _REASONABLE = 0.8
@@ -338,9 +338,9 @@ def with_blocks(page: str, blocks: Mapping[str, Sequence[str]]) -> str:
 @click.option(
     "--json", "path", type=click.Path(path_type=Path), default=FLEET_RESULTS, help="File of results."
 )
-@click.option("--write", is_flag=True, help="Put the tables into docs/fleet_cost.md.")
+@click.option("--write", is_flag=True, help="Put the tables into docs/explanation/fleet_cost.md.")
 def main(path: Path, write: bool) -> None:
-    """Print the tables of docs/fleet_cost.md, of the figures of the benchmarks shards and discovery."""
+    """Print the tables of docs/explanation/fleet_cost.md, of the figures of the benchmarks shards and discovery."""
     try:
         blocks = page_blocks(read_results(path))
         if write:

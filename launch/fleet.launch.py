@@ -2,8 +2,8 @@
 
     ros2 launch usd_ros_bridge fleet.launch.py asset:=fleet.usda shards:=4
 
-`usd_ros_bridge fleet` starts the same without ROS 2's launch (docs/fleet.md). An empty argument leaves its parameter to
-the parameter file, else to the node's default.
+`usd_ros_bridge fleet` does the same without ROS 2's launch (docs/reference/fleet.md). An empty argument leaves its
+parameter to the parameter file, else to the node's default.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Draw docs/live.svg: the live view of a real bridge on the rover, with other nodes that subscribe and drive."""
+"""Draw docs/pictures/live.svg: the live view of a real bridge on the rover, while other nodes subscribe and drive."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def main() -> None:
         update = update_of(bridge.status(), with_robots=True, with_diagnostics=True, log=())
     # The reader's own monospaced font will do: a picture in a repository fetches nothing.
     drawing = re.sub(r"@font-face \{.*?\}|<!--.*?-->", "", asyncio.run(_picture(update)), flags=re.DOTALL)
-    (ROOT / "docs" / "live.svg").write_text(re.sub(r"\n\s*\n+", "\n", drawing))
+    (ROOT / "docs" / "pictures" / "live.svg").write_text(re.sub(r"\n\s*\n+", "\n", drawing))
     node.destroy_node()
     context.try_shutdown()
 

@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/view.md: the page of running bridges, in chromium without a screen.
+"""Draw the pictures of docs/reference/view.md: the page of running bridges, in chromium without a screen.
 
 `python tools/draw_pages.py [--panda DIRECTORY]`, in the environment of `make test-browser`. The Panda is what
 `usd_ros_bridge import panda.urdf` made of example-robot-data's URDF; without it, its picture is left as it is.
@@ -67,7 +67,7 @@ def _draw(browser: Any, name: str, command: Sequence[str | Path]) -> None:
         notice.locator("button").click(timeout=WAIT_MS)
         page.wait_for_timeout(FADED_MS)
         picture = Image.open(io.BytesIO(page.screenshot(timeout=WAIT_MS))).convert("RGB")
-        path = ROOT / "docs" / f"{name}.png"
+        path = ROOT / "docs" / "pictures" / f"{name}.png"
         picture.quantize(COLORS, dither=Image.Dither.NONE).save(path, optimize=True)
         print(f"{path}: {path.stat().st_size // 1000} kB")
     finally:

@@ -1,6 +1,6 @@
 """Drive the rover through its world under MuJoCo, and draw the messages of its camera, lidar and odometry.
 
-`python tools/draw_world.py docs/rover_world.png` opens a real bridge in lockstep, sends `cmd_vel`, and receives
+`python tools/draw_world.py docs/pictures/rover_world.png` opens a real bridge in lockstep, sends `cmd_vel`, receives
 `image_raw`, `scan` and `odom` over DDS like any node, and draws them. It needs
 `pip install -r tools/recordings-requirements.txt`.
 """

@@ -1,7 +1,7 @@
 """Record the rover with cmd_vel and the arm on trajectories, one of them canceled, and draw both.
 
 `python tools/record_controllers.py DIRECTORY` writes the rosbag2s DIRECTORY/rover and DIRECTORY/arm from real bridges
-with the kinematic backend, then docs/rover_drive.svg and docs/arm_trajectory.svg from the bags. Bridges are
+with the kinematic backend, then rover_drive.svg and arm_trajectory.svg in docs/pictures from the bags. Bridges are
 stepped, and each step waits for its messages: two recordings contain the same numbers.
 
 It needs `pip install -r tools/recordings-requirements.txt`; without matplotlib, `--no-drawings` writes only the bags.
@@ -324,8 +324,8 @@ def main(directory: Path, drawings: bool) -> None:
     if drawings:
         from draw_recordings import draw_arm, draw_rover
 
-        draw_rover(directory / "rover", ROOT / "docs" / "rover_drive.svg")
-        draw_arm(directory / "arm", ROOT / "docs" / "arm_trajectory.svg")
+        draw_rover(directory / "rover", ROOT / "docs" / "pictures" / "rover_drive.svg")
+        draw_arm(directory / "arm", ROOT / "docs" / "pictures" / "arm_trajectory.svg")
 
 
 if __name__ == "__main__":

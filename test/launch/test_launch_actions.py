@@ -106,9 +106,11 @@ def test_an_asset_that_is_not_there_ends_the_launch_before_the_time_out() -> Non
 
 
 def documented(word: str) -> str:
-    """Return the block of docs/testing.md with this word, for the rover."""
+    """Return the block of docs/reference/testing.md with this word, for the rover."""
     found = re.findall(
-        r"^```python\n(.*?)^```", (ROOT / "docs" / "testing.md").read_text(), re.DOTALL | re.MULTILINE
+        r"^```python\n(.*?)^```",
+        (ROOT / "docs" / "reference" / "testing.md").read_text(),
+        re.DOTALL | re.MULTILINE,
     )
     (text,) = [block for block in found if word in block]
     return text.replace("robot.usda", str(ROVER.with_name("world.usda"))).replace("/robot/", "/rover/")
@@ -126,7 +128,7 @@ def test_the_documented_launch_file_starts_a_node_when_the_bridge_is_ready() -> 
     node = 'package="usd_ros_bridge", executable="usd_ros_bridge", arguments=["--version"]'
     text = documented("BridgeReady()").replace('package="my_robot", executable="planner"', node)
     namespace: dict[str, Any] = {}
-    exec(compile(text, "docs/testing.md", "exec", dont_inherit=True), namespace)
+    exec(compile(text, "docs/reference/testing.md", "exec", dont_inherit=True), namespace)
     exits: list[tuple[str, int]] = []
 
     def end(event: Any, _: Any) -> Any:

@@ -430,7 +430,7 @@ def test_handlers_of_a_package_see_the_same(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_the_documented_handler(monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (ROOT / "docs" / "handlers.md").read_text()
+    page = (ROOT / "docs" / "reference" / "handlers.md").read_text()
     (block,) = [
         each.split("```")[0]
         for each in page.split("```python\n")[1:]

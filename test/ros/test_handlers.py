@@ -203,7 +203,7 @@ def test_an_installed_package_binds_what_it_serves(install, handlers):
 
 
 def test_the_documented_distribution_binds(install, handlers):
-    page = Path(__file__).parents[2] / "docs" / "handlers.md"
+    page = Path(__file__).parents[2] / "docs" / "reference" / "handlers.md"
     text = page.read_text()
     code = next(block for block in text.split("```python\n")[1:] if block.startswith("def bind")).split(
         "```"

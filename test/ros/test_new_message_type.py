@@ -1,4 +1,4 @@
-"""The recipe of docs/plugins.md: another distribution adds message types, with codecs and a sink of its own."""
+"""The recipe of docs/reference/plugins.md: another distribution adds message types, with their codecs and a sink."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from pytest_runs import ROOT, Suite
 
 sys.path.insert(0, str(ROOT / "test" / "unit" / "docs"))
 
-from markdown_docs import DOCS, blocks
+from markdown_docs import blocks, page_path
 
 
 @pytest.fixture
@@ -192,7 +192,7 @@ def test_the_documented_tests_pass(suite: Suite) -> None:
     pytest.importorskip("mujoco", reason="mujoco is not installed")
     pytest.importorskip("foxglove", reason="foxglove-sdk is not installed")
     (suite.folder / "examples").symlink_to(ROOT / "examples")
-    pages = [block for block in blocks(DOCS / "testing.md") if block.language == "python"]
+    pages = [block for block in blocks(page_path("testing.md")) if block.language == "python"]
     documented = [block for block in pages if "testing.launch" not in block.text]
     for number, block in enumerate(documented):
         (suite.folder / f"test_block_{number}.py").write_text(block.text)

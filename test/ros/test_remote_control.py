@@ -1,4 +1,4 @@
-"""What other nodes may do to a bridge, by `remote_control`: held to the table of docs/remote_control.md."""
+"""What other nodes may do to a bridge, by `remote_control`: held to the table of docs/reference/remote_control.md."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.ros.bridge import Bridge
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "remote_control.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "remote_control.md").read_text()
 ROVER = ROOT / "examples" / "rover" / "rover.usda"
 LEVELS = ("all", "read_only", "none")
 

@@ -153,7 +153,7 @@ _BUILT_IN_NEEDS: Final[Mapping[str, frozenset[SensorNeed]]] = {
 
 
 def _built_in() -> dict[str, SensorModel]:
-    """Return a row for each kind of docs/sensors.md."""
+    """Return a row for each kind of docs/reference/sensors.md."""
     return {
         kind: SensorModel(
             types=frozenset(name for name, each in MESSAGE_TYPES.items() if each.sensor == kind),

@@ -1,6 +1,6 @@
 """Sensors that backends measure for interfaces, and camera models, in SI units. REP 0158 leaves their models open.
 
-Attributes are authored under `usd_ros_bridge:` on the interface's prim (docs/sensors.md); noise is off by default.
+Attributes are authored under `usd_ros_bridge:` on the interface's prim (docs/reference/sensors.md). Noise is off.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SENSOR_ATTRIBUTES: Final[Mapping[str, str]] = {
     "camera": "resolution encoding cloud_stride compression jpeg_quality png_level",
     "georeference": "latitude longitude altitude heading",
 }
-"""Attributes of each group `usd_ros_bridge:GROUP:`, in the order of docs/sensors.md."""
+"""Attributes of each group `usd_ros_bridge:GROUP:`, in the order of docs/reference/sensors.md."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from usd_ros_bridge.planning.diff import PlanItems
 ROOT = Path(__file__).parents[3]
 ARM = ROOT / "examples" / "arm" / "arm.usda"
 ROVER = ROOT / "examples" / "rover" / "rover.usda"
-PAGE = ROOT / "docs" / "diff.md"
+PAGE = ROOT / "docs" / "reference" / "diff.md"
 
 ITEM_KEYS = ["kind", "change", "label", "name", "path", "robot", "detail", "fields"]
 

@@ -35,7 +35,7 @@ def test_the_list_has_every_folder_with_one_line_each() -> None:
 
 
 def test_the_page_has_every_entry_file() -> None:
-    page = (ROOT / "docs" / "examples.md").read_text()
+    page = (ROOT / "docs" / "reference" / "examples.md").read_text()
     files = set(re.findall(r"`examples/(\w+)/(\w+\.(?:usda|yaml))` \|", page))
     assert {(each.name, each.file) for each in EXAMPLES.values()} <= files
 

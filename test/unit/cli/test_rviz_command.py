@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3]
 ROVER = ROOT / "examples" / "rover" / "world.usda"
 ARM = ROOT / "examples" / "arm" / "arm.usda"
 FLEET = ROOT / "examples" / "fleet" / "fleet.usda"
-PAGE = ROOT / "docs" / "rviz.md"
+PAGE = ROOT / "docs" / "reference" / "rviz.md"
 
 
 def rviz(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

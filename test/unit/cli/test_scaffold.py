@@ -44,7 +44,7 @@ def files(folder: Path) -> set[str]:
 
 
 def test_the_page_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (Path(__file__).parents[3] / "docs" / "scaffold.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "scaffold.md").read_text()
     shown = page.partition("```text\n")[2].partition("```")[0]
     entry = without_layer("rover", tmp_path)
     monkeypatch.chdir(tmp_path)

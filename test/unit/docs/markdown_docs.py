@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
-PAGES = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 
 _FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _HEADING = re.compile(r"^(?P<level>#+) (?P<title>.+)$", re.MULTILINE)
@@ -28,10 +28,15 @@ class Block:
         return f"{self.page}:{self.line}"
 
 
+def page_path(name: str) -> Path:
+    """The page with a file name: README.md, or one anywhere in docs/, where no name is used twice."""
+    (path,) = [page for page in PAGES if page.name == name]
+    return path
+
+
 def page_text(name: str) -> str:
-    """The text of README.md or of a page in docs/."""
-    path = ROOT / name if name == "README.md" else DOCS / name
-    return path.read_text()
+    """The text of the page with a file name."""
+    return page_path(name).read_text()
 
 
 def blocks(page: Path) -> list[Block]:

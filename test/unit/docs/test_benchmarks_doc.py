@@ -1,4 +1,4 @@
-"""Figures of docs/benchmarks.md and README.md against benchmarks/results.json, with the rounding that they use."""
+"""Figures of docs/explanation/benchmarks.md and README.md against benchmarks/results.json, with their rounding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/commands.md against the verbs, and every `ros2` command of the pages that one of them replaces."""
+"""docs/reference/commands.md against the verbs, and every `ros2` command of the pages that one of them replaces."""
 
 from __future__ import annotations
 

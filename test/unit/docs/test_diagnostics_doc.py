@@ -1,4 +1,4 @@
-"""docs/diagnostics.md lists exactly the diagnostics and the reports that the code makes, with their severities.
+"""docs/reference/diagnostics.md lists exactly the diagnostics and reports that the code makes, with their severities.
 
 They are found in the source: every call of a function that has a parameter `code` (`Diagnostic`, `Findings.error`, and
 whatever passes one on), and every call of a `report(kind, message)`. A code that is worked out at run time has to be

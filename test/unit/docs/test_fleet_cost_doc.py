@@ -1,4 +1,4 @@
-"""Tables of docs/fleet_cost.md: those that benchmarks.fleet_tables makes of benchmarks/fleet_results.json."""
+"""Tables of docs/explanation/fleet_cost.md are those that benchmarks.fleet_tables makes of fleet_results.json."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from benchmarks.report import FLEET_RESULTS
 
 if not FLEET_RESULTS.exists():
     pytest.skip(
-        "benchmarks/fleet_results.json is not there yet: see docs/fleet_cost.md", allow_module_level=True
+        "benchmarks/fleet_results.json is not there yet: see docs/explanation/fleet_cost.md",
+        allow_module_level=True,
     )
 
 ENTRIES = json.loads(FLEET_RESULTS.read_text())

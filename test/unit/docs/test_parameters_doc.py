@@ -1,4 +1,4 @@
-"""docs/parameters.md against the code: node parameters, launch arguments, command line, JSON keys, environment."""
+"""docs/reference/parameters.md against the code: parameters, launch arguments, command line, JSON keys, environment."""
 
 from __future__ import annotations
 

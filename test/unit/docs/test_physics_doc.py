@@ -1,4 +1,4 @@
-"""docs/physics.md against the tables of solver attributes, approximations and shapes."""
+"""docs/reference/physics.md against the tables of solver attributes, approximations and shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The controller of docs/plugins.md, put together from its blocks, passes the conformance tests."""
+"""The controller of docs/reference/plugins.md, put together from its blocks, passes the conformance tests."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""docs/rviz.md against the example assets: every name in its YAML is one that the bridge has."""
+"""docs/reference/rviz.md against the example assets: every name in its YAML is one that the bridge has."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from markdown_docs import DOCS, ROOT, blocks
+from markdown_docs import ROOT, blocks, page_path
 
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.export.rviz import start_lines
@@ -15,7 +15,7 @@ yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: make setup-t
 
 
 def documents() -> list[dict[str, Any]]:
-    return [yaml.safe_load(block.text) for block in blocks(DOCS / "rviz.md") if block.language == "yaml"]
+    return [yaml.safe_load(block.text) for block in blocks(page_path("rviz.md")) if block.language == "yaml"]
 
 
 def example(path: str) -> BridgePlan:
@@ -52,4 +52,4 @@ def test_moveits_controllers_are_the_arms() -> None:
 
 def test_the_line_of_the_log_is_what_the_bridge_says() -> None:
     (line,) = start_lines(example("rover/world.usda").robots, use_sim_time=True)
-    assert line in (DOCS / "rviz.md").read_text()
+    assert line in (page_path("rviz.md")).read_text()

@@ -1,4 +1,4 @@
-"""docs/sensors.md against the sensor models: every attribute, its default, and the types that have it."""
+"""docs/reference/sensors.md against the sensor models: every attribute, its default, and the types that have it."""
 
 from __future__ import annotations
 

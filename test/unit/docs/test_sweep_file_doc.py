@@ -1,11 +1,11 @@
-"""docs/sweep_file.md against the code: files, Python, signals, statistics, keys."""
+"""docs/reference/sweep_file.md against the code: files, Python, signals, statistics, keys."""
 
 from __future__ import annotations
 
 import re
 
 import pytest
-from markdown_docs import DOCS, ROOT, blocks, page_text
+from markdown_docs import ROOT, blocks, page_path, page_text
 
 from usd_ros_bridge.sweep.run_measurement import STATISTICS
 from usd_ros_bridge.sweep.signals import SIGNALS
@@ -16,7 +16,7 @@ yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: make setup-t
 pytest.importorskip("jsonschema", reason="jsonschema is not installed: make setup-tests")
 
 PAGE = page_text("sweep_file.md")
-BLOCKS = blocks(DOCS / "sweep_file.md")
+BLOCKS = blocks(page_path("sweep_file.md"))
 
 
 @pytest.mark.parametrize("block", [each for each in BLOCKS if each.language == "yaml"], ids=str)

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from markdown_docs import PAGES, ROOT, anchors, codes, links, page_text, rows, section
+import yaml
+from markdown_docs import DOCS, PAGES, ROOT, anchors, codes, links, page_text, rows, section
 
 from usd_ros_bridge.backends import joint_states
 from usd_ros_bridge.backends.array import ArrayBackend
@@ -61,9 +62,25 @@ def test_link_resolves(page: Path, target: str) -> None:
     assert not anchor or anchor in anchors(path), f"{page.name} links to {target}"
 
 
-def test_readme_leads_to_every_page() -> None:
-    linked = {target.partition("#")[0] for target in links(ROOT / "README.md")}
-    assert {f"docs/{page.name}" for page in PAGES if page.parent.name == "docs"} <= linked
+def navigation(entry: Any) -> list[str]:
+    """The files of an entry of `nav` in mkdocs.yml, with those of the entries below it."""
+    if isinstance(entry, str):
+        return [entry]
+    below = entry.values() if isinstance(entry, dict) else entry
+    return [file for each in below for file in navigation(each)]
+
+
+def test_the_navigation_leads_to_every_page() -> None:
+    (nav,) = re.findall(r"^nav:\n(?:[ -].*\n|\n)+", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    files = navigation(yaml.safe_load(nav)["nav"])
+    assert sorted(files) == sorted(
+        page.relative_to(DOCS).as_posix() for page in PAGES if page.is_relative_to(DOCS)
+    )
+
+
+def test_no_two_pages_have_the_same_file_name() -> None:
+    names = [page.name for page in PAGES]
+    assert sorted(names) == sorted(set(names))
 
 
 # --- interfaces.md ------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""docs/view.md against the layers of the page."""
+"""docs/reference/view.md against the layers of the page."""
 
 from __future__ import annotations
 

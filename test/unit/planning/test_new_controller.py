@@ -1,4 +1,4 @@
-"""The recipe of docs/plugins.md: a controller of another distribution is a record, a row, and a group."""
+"""The recipe of docs/reference/plugins.md: a controller of another distribution is a record, a row, and a group."""
 
 from __future__ import annotations
 

@@ -387,7 +387,7 @@ def make_builder(
 
 
 def build_spec(scene: PhysicsScene, report: Report, *, options: MujocoOptions | None = None) -> SpecBuilder:
-    """Build a MuJoCo specification of a scene; docs/mujoco.md has the mapping, row by row.
+    """Build a MuJoCo specification of a scene; docs/reference/mujoco.md has the mapping, row by row.
 
     Args:
         scene: The scene.

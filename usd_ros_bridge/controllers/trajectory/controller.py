@@ -1,7 +1,7 @@
 """Joint trajectory controllers: goals and topics of trajectories to commands, with tolerances, feedback and results.
 
 The behaviour is that of joint_trajectory_controller of ros2_controllers with position and velocity command and state
-interfaces; RosControlJointTrajectoryAPI of ros-simulation/openusd-schemas. docs/controllers.md has the rules.
+interfaces; RosControlJointTrajectoryAPI of ros-simulation/openusd-schemas. docs/reference/controllers.md has the rules.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Mass: the body's own, else the sum over its colliders of their own mass, else volume times density; density: the
 collider's, else the body's, else the bound material's, else 1000 kg/m^3. Centre and inertia: authored, else what the
 colliders make together, scaled to the mass. Where ComputeMassProperties gives what cannot be simulated (no mass, a
-volume of zero, axes without moments, moments below 1e-5 taken for none), docs/physics.md says what is used instead.
+volume of zero, axes without moments, moments below 1e-5 taken for none), docs/reference/physics.md says what is used.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Interfaces that measure: what a backend is to measure for each, in SI units, from `usd_ros_bridge:` attributes.
 
-REP 0158 leaves sensor models to extensions (section 1.4); docs/sensors.md has the attributes.
+REP 0158 leaves sensor models to extensions (section 1.4); docs/reference/sensors.md has the attributes.
 """
 
 from __future__ import annotations

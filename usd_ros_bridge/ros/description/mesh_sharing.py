@@ -159,7 +159,7 @@ class MeshSharing:
         if not any(uri.startswith("package://") for uri in self._paths):
             raise OptionError(
                 f"mesh_uris package: {quoted(directory)} is not in the share of a ROS package; set mesh_directory to "
-                "one that is, or install the files there (docs/meshes.md)"
+                "one that is, or install the files there (docs/reference/meshes.md)"
             )
 
     def _find_class(self, *, is_needed: bool) -> Any:
