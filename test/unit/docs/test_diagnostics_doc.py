@@ -1,4 +1,4 @@
-"""diagnostics.md lists exactly the diagnostics that the code makes, with severities, and runtime_reports.md its reports.
+"""diagnostics.md lists exactly the diagnostics of the code, with severities, and runtime_reports.md its reports.
 
 They are found in the source: every call of a function that has a parameter `code` (`Diagnostic`, `Findings.error`, and
 whatever passes one on), and every call of a `report(kind, message)`. A code that is worked out at run time has to be
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from markdown_docs import ROOT, codes, page_text, rows, section
 
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
