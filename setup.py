@@ -167,6 +167,8 @@ setup(
     zip_safe=False,
     entry_points={
         "console_scripts": console_scripts(),
+        # ros2cli loads it, and nothing else: an environment without ros2cli does not import it.
+        "ros2cli.command": [f"usd = {NAME}.cli.ros2_usd_command:UsdCommand"],
         # The name is the module's: pytest then knows it as loaded, whoever else names it in `pytest_plugins`.
         "pytest11": [f"{NAME}.testing.pytest_plugin = {NAME}.testing.pytest_plugin"],
     },
