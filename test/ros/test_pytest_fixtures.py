@@ -10,11 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_runs import ROOT, Suite
-
-sys.path.insert(0, str(ROOT / "test" / "unit" / "docs"))
-
 from markdown_docs import blocks, page_path
+from pytest_runs import ROOT, Suite
 
 
 @pytest.fixture

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit" / "docs"))
-
 pytest.importorskip("rclpy", reason="rclpy is not installed: make setup, or source ROS 2")
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
-from markdown_docs import PAGES, ROOT, Block, blocks
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rosbags.highlevel import AnyReader
 from tf2_msgs.msg import TFMessage
 
+from doc_walk import is_walked
+from markdown_docs import PAGES, ROOT, Block, blocks
 from usd_ros_bridge.ros.bridge import Bridge
 
 OFFLINE = "OfflineBridge("
-ALL_BLOCKS = [b for page in PAGES for b in blocks(page) if b.language == "python" and "Bridge(" in b.text]
+ALL_BLOCKS = [
+    block
+    for page in PAGES
+    if not is_walked(page)
+    for block in blocks(page)
+    if block.language == "python" and "Bridge(" in block.text and not (block.title or block.directive)
+]
 BLOCKS = [block for block in ALL_BLOCKS if OFFLINE not in block.text]
 OFFLINE_BLOCKS = [block for block in ALL_BLOCKS if OFFLINE in block.text]
 TF_QOS = QoSProfile(depth=200, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.VOLATILE)

@@ -12,14 +12,11 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit" / "docs"))
-
 pytest.importorskip("rclpy", reason="rclpy is not installed: make setup")
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 pytest.importorskip("mujoco", reason="MuJoCo is not installed: make setup")
 
 from markdown_docs import ROOT, page_text, without_fences
-
 from programs import Program
 
 BIN = Path(sys.executable).parent

@@ -3,26 +3,43 @@
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 
-_FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(
+    r"^(?P<indent> *)```(?P<language>\w*)(?P<attributes>[^\n`]*)\n(?P<text>.*?)^(?P=indent)```$",
+    re.MULTILINE | re.DOTALL,
+)
+_DIRECTIVE = re.compile(r"^ *<!-- run: (?P<words>.*) -->\n\Z", re.MULTILINE)
+_TITLE = re.compile(r'title="(?P<title>[^"]*)"')
 _HEADING = re.compile(r"^(?P<level>#+) (?P<title>.+)$", re.MULTILINE)
 _LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block."""
+    """A fenced block.
+
+    Attributes:
+        page: File name of the page.
+        line: Line of the fence, from 1.
+        language: What stands behind the fence, "" for nothing.
+        text: The text, without the fence's indentation.
+        title: `title="..."` behind the language: a file to write, or a terminal; "" for none.
+        directive: Words of the comment `<!-- run: ... -->` above the fence.
+    """
 
     page: str
     line: int
     language: str
     text: str
+    title: str = ""
+    directive: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.page}:{self.line}"
@@ -43,9 +60,21 @@ def blocks(page: Path) -> list[Block]:
     """All fenced blocks of a page, in order."""
     text = page.read_text()
     return [
-        Block(page.name, text.count("\n", 0, match.start()) + 1, match["language"], match["text"])
+        Block(
+            page.name,
+            text.count("\n", 0, match.start()) + 1,
+            match["language"],
+            re.sub(rf"^{match['indent']}", "", match["text"], flags=re.MULTILINE),
+            title=title["title"] if (title := _TITLE.search(match["attributes"])) else "",
+            directive=_directive(text[: match.start()]),
+        )
         for match in _FENCE.finditer(text)
     ]
+
+
+def _directive(above: str) -> tuple[str, ...]:
+    comment = _DIRECTIVE.search(above)
+    return tuple(shlex.split(comment["words"])) if comment else ()
 
 
 def section(text: str, title: str) -> str:
