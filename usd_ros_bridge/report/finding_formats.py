@@ -71,12 +71,17 @@ def _file_of(diagnostic: Diagnostic, asset: str) -> str:
 def _uri(file: str) -> str:
     """Return a file as a URI: relative if it is below the working directory."""
     if "://" in file:
-        return quote(file, safe="/:@")
+        return _quoted(file, safe="/:@")
     here = Path.cwd()
     path = Path(os.path.abspath(file))  # noqa: PTH100 - links stay as they are
     if path.is_relative_to(here):
-        return quote(path.relative_to(here).as_posix(), safe="/")
-    return path.as_uri()
+        return _quoted(path.relative_to(here).as_posix())
+    return f"file://{_quoted(path.as_posix())}"
+
+
+def _quoted(text: str, *, safe: str = "/") -> str:
+    # The name of a file may have bytes that are not UTF-8.
+    return quote(text, safe=safe, errors="surrogateescape")
 
 
 def _message(diagnostic: Diagnostic) -> str:
