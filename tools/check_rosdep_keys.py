@@ -1,7 +1,8 @@
 """Check the keys of package.xml against a clone of rosdistro: `python tools/check_rosdep_keys.py CLONE [DISTRO ...]`.
 
-Every key must be a released package of the distribution, or have a rosdep rule for its Ubuntu. A key without a condition
-must lead to apt: packages whose dependencies come from pip cannot be released. The exit status is 1 if a key has no rule.
+Every key must be a released package of the distribution, or have a rosdep rule for its Ubuntu. A key without a
+condition must lead to apt: packages whose dependencies come from pip cannot be released. The exit status is 1 if a key
+has a fault.
 """
 
 from __future__ import annotations
