@@ -297,7 +297,7 @@ def test_add_a_signal_of_sweeps(tree: Tree) -> None:
     # The name stands twice: of stop conditions, and of metrics.
     text = path.read_text()
     tree.replace(
-        schema, text, re.sub(r'^( *)"travelled",$', r'\1"travelled",\n\1"zero",', text, flags=re.MULTILINE)
+        schema, text, re.sub(r'^( *)"travelled",$', r'\1"zero",\n\1"travelled",', text, flags=re.MULTILINE)
     )
     tree.test(*tests)
 
@@ -345,18 +345,21 @@ def test_add_an_option(tree: Tree) -> None:
         '        1.0, "Seconds of patience.", range=ranges.FACTOR, flag="--patience", metavar="SECONDS", launch=True\n'
         "    )\n",
     )
+    page, launch = "docs/reference/parameters.md", "launch/bridge.launch.py"
+    declaration = 'DeclareLaunchArgument(\n                "{}",\n'
+    default = '                default_value="",\n                description="Patience.",\n            ),\n'
     steps = [
-        ("config/bridge.yaml", "    # Start with simulated time paused. ~", "    # Patience, s.\n    patience: 1.0\n\n"),
-        ("docs/reference/parameters.md", "| `start_paused` | bool |", "| `patience` | double | `1.0` | patience, s, 0.001 to 1,000, or 0 |\n"),
-        ("docs/reference/parameters.md", "| `start_paused` | empty |", "| `patience` | empty | the parameter |\n"),
-        ("launch/bridge.launch.py", '    "start_paused": bool,\n', '    "patience": float,\n'),
+        ("config/bridge.yaml", "    # Start with simulated time paused. ~", "    patience: 1.0\n\n"),
+        (page, "| `start_paused` | bool |", "| `patience` | double | `1.0` | patience, s |\n"),
+        (page, "| `start_paused` | empty |", "| `patience` | empty | the parameter |\n"),
+        (page, "| `--paused` |", "| `--patience SECONDS` | fleet, run | patience, s |\n"),
+        (launch, '    "start_paused": bool,\n', '    "patience": float,\n'),
         (
-            "launch/bridge.launch.py",
-            '            DeclareLaunchArgument(\n                "start_paused",\n',
-            '            DeclareLaunchArgument(\n                "patience",\n                default_value="",\n'
-            '                description="Seconds of patience. Empty: as in params_file.",\n            ),\n',
+            launch,
+            declaration.format("start_paused"),
+            f"{declaration.format('patience')}{default}            ",
         ),
-    ]  # fmt: skip
+    ]
     for name, anchor, text in steps:
         tree.test(*tests, expected="failed")
         tree.before(name, anchor, text)
@@ -376,9 +379,8 @@ def test_add_a_schema_attribute(tree: Tree, tmp_path: Path) -> None:
     tree.after(schema.relative_to(tree.root).as_posix(), head, '    string ros:context:mood = "calm"\n')
     tree.test(test, expected="failed")
     records = tree.root / "usd_ros_bridge" / "model" / "records.py"
-    (field,) = re.findall(
-        r'^    \w+: [^\n]* = attribute\("ros:context:domain_id".*\n', records.read_text(), re.MULTILINE
-    )
+    pattern = r'^    \w+: [^\n]* = attribute\("ros:context:domain_id".*\n'
+    (field,) = re.findall(pattern, records.read_text(), re.MULTILINE)
     tree.after(
         "usd_ros_bridge/model/records.py",
         field,
