@@ -57,5 +57,5 @@ def test_shapes() -> None:
 
 
 def test_approximations() -> None:
-    row = {cells[0]: cells for cells in rows(section(page_text("diagnostics.md"), "Physics (1.3)"), "code")}
+    row = {f"`{codes(cells[0])[0]}`": cells for cells in rows(section(page_text("diagnostics.md"), "Physics (1.3)"), "code")}
     assert tuple(codes(row["`1.3.mesh.approximation`"][-1])) == APPROXIMATIONS
