@@ -48,6 +48,9 @@ COMMANDS: Final[Registry[click.Command]] = Registry(
 )
 """Commands by name."""
 
+ROS2CLI_COMMANDS: Final = ("topic", "service", "action", "param")
+"""Commands that give way to ros2cli where it is installed."""
+
 
 class CommandGroup(click.Group):
     """The commands of the registry. Help shows those of plug-ins without importing them."""

@@ -17,14 +17,15 @@ import trimesh
 from PIL import Image
 
 from usd_ros_bridge.api import load_plan
+from usd_ros_bridge.export.glb_file import geometry_glb
 from usd_ros_bridge.export.mesh_files import MeshCache
+from usd_ros_bridge.export.surface import RenderedSurface, SurfaceMaker
 from usd_ros_bridge.export.urdf import robot_urdf
 from usd_ros_bridge.model.appearance import Look, Skin
 from usd_ros_bridge.model.physics import Box, Capsule, Cone, Cylinder, Mesh, Plane, Sphere
 from usd_ros_bridge.view.mesh_batches import Instance, MeshBatches
 from usd_ros_bridge.view.page_component import Layers, Picked, Picks
 from usd_ros_bridge.view.scene import robot_instances
-from usd_ros_bridge.view.surface import RenderedSurface, SurfaceMaker
 from usd_ros_bridge.view.tf_poses import FramePoses
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -112,7 +113,7 @@ def test_a_texture_keeps_its_picture_coordinates_and_normals(tmp_path: Path) -> 
         normal_triangles=np.zeros((2, 3), dtype=np.int32),
     )
     (surface,) = maker().surfaces(Mesh(SQUARE.points, SQUARE.triangles, skin=skin), RED, path="/p")
-    loaded = trimesh.load(io.BytesIO(surface.geometry.glb), file_type="glb", force="mesh")
+    loaded = trimesh.load(io.BytesIO(geometry_glb(surface.geometry)), file_type="glb", force="mesh")
     assert loaded.area == pytest.approx(2.0)
     np.testing.assert_allclose(loaded.vertex_normals, np.tile((0.0, 0.0, 1.0), (4, 1)), atol=1e-6)
     # Each corner of the square has the corner of the picture that it had.
