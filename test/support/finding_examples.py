@@ -15,7 +15,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from markdown_docs import ROOT, codes, page_text, rows, section
-
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.export.mesh_files import MeshCache
 from usd_ros_bridge.export.urdf import robot_urdf

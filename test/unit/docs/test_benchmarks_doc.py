@@ -10,6 +10,7 @@ from fnmatch import fnmatch
 from typing import Any
 
 import pytest
+
 from markdown_docs import ROOT, codes, page_text, rows, section
 
 sys.path.insert(0, str(ROOT))

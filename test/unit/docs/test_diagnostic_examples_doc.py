@@ -6,9 +6,10 @@ import pytest
 
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
+from pxr import Usd
+
 import finding_examples
 from finding_examples import PAGE, WITHOUT, files, read, sections
-from pxr import Usd
 
 FILES = files()
 DOCUMENTED = [code for codes in sections().values() for code in codes]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from markdown_docs import ROOT, blocks, page_path
 
+from markdown_docs import ROOT, blocks, page_path
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.export.rviz import start_lines
 from usd_ros_bridge.model.plan import BridgePlan

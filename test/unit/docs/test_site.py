@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 import setuptools
 import yaml
-from markdown_docs import DOCS, PAGES, ROOT
 from markdown_it import MarkdownIt
+
+from markdown_docs import DOCS, PAGES, ROOT
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 import yaml
-from markdown_docs import DOCS, PAGES, ROOT, anchors, codes, links, page_text, rows, section
 
+from markdown_docs import DOCS, PAGES, ROOT, anchors, codes, links, page_text, rows, section
 from usd_ros_bridge.backends import joint_states
 from usd_ros_bridge.backends.array import ArrayBackend
 from usd_ros_bridge.backends.backend_options import BUILT_IN_BACKENDS as BACKENDS_OF_THE_PACKAGE

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import get_args
 
 from markdown_docs import codes, page_text, rows, section
-
 from usd_ros_bridge.model import message_types
 from usd_ros_bridge.view import layer_drawings, point_clouds, sensor_layers
 from usd_ros_bridge.view.display_layers import (
