@@ -1,4 +1,4 @@
-"""diagnostics.md lists exactly the diagnostics of the code, with severities, and runtime_reports.md its reports.
+"""diagnostics.md and runtime_reports.md list exactly the diagnostics and the reports that the code makes.
 
 They are found in the source: every call of a function that has a parameter `code` (`Diagnostic`, `Findings.error`, and
 whatever passes one on), and every call of a `report(kind, message)`. A code that is worked out at run time has to be

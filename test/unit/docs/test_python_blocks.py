@@ -1,4 +1,4 @@
-"""The Python of the documents runs: backends and plans here, what needs ROS in test/ros/test_readme.py."""
+"""The Python of the documents runs: backends and plans here, what needs ROS in test/ros/test_python_pages.py."""
 
 from __future__ import annotations
 
