@@ -18,7 +18,7 @@ PYTEST := ROS_PYTHON_CHECK_FIELDS=1 ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST "$(B
 unexport _ROS_WHEELS_BOOTSTRAP_COMPLETE
 export PYTHON
 
-.PHONY: help setup setup-tests run test test-long bench lint format test-browser test-robots test-assets dist test-dist test-plugins test-newton test-resolver check-examples clean
+.PHONY: help setup setup-tests run test test-long bench lint format test-browser test-robots test-assets dist test-dist test-plugins test-newton test-resolver docs docs-serve check-examples clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -69,6 +69,12 @@ test-newton: ## the newton backend, in a separate environment (about 1 GB)
 test-resolver: ## package:// by the compiled resolver, in a separate environment (about 280 MB)
 	@tools/test_resolver.sh $(ARGS)
 
+docs: ## build the site into site/, in a separate environment (strict: no broken link)
+	@tools/build_docs.sh build --clean $(ARGS)
+
+docs-serve: ## serve the site to its authors, and follow their edits
+	@tools/build_docs.sh serve $(ARGS)
+
 dist: setup ## build the wheels and the sdist into dist/
 	@VENV="$(VENV)" tools/build_dist.sh
 
@@ -82,4 +88,4 @@ check-examples: ## the public REP 0158 compliance checker on every example (need
 	@tools/check_examples.sh
 
 clean: ## remove the environments and builds
-	rm -rf .venv .venv-* build dist install log
+	rm -rf .venv .venv-* build dist install log site

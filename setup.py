@@ -7,6 +7,9 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 NAME = "usd_ros_bridge"
+REPOSITORY = "https://github.com/usd-ros-bridge/usd_ros_bridge"
+"""The only home of this address; mkdocs.yml repeats it."""
+BRANCH = "main"
 ROOT = Path(__file__).resolve().parent
 EXECUTABLES = ("bridge", "robot_state_publisher", "usd_ros_bridge")
 """The names that `ros2 run` knows."""
@@ -47,6 +50,21 @@ def ros_requirements(distro: str) -> list[str]:
     return [*pins, f"{NAME}_interfaces=={rclpy.partition('==')[2].split('.')[0]}.{version()}"]
 
 
+def long_description() -> str:
+    """README.md for PyPI, which has no files beside it: links and pictures have addresses of the repository."""
+    readme = ROOT / "README.md"
+    if not readme.exists():
+        return ""
+
+    def address(link: re.Match[str]) -> str:
+        view = "raw" if link["picture"] else "blob"
+        return f"{link['picture']}[{link['text']}]({REPOSITORY}/{view}/{BRANCH}/{link['target']})"
+
+    # A target with a colon has a scheme already; one with a number sign is a heading of README.md.
+    relative = re.compile(r"(?P<picture>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^):#][^):]*)\)")
+    return relative.sub(address, readme.read_text(encoding="utf-8"))
+
+
 def console_scripts() -> list[str]:
     """The executables in bin/; colcon's go to lib/usd_ros_bridge (setup.cfg), where `ros2 run` looks.
 
@@ -72,14 +90,18 @@ setup(
     name=NAME,
     version=version(),
     description="OpenUSD robots as live ROS 2 topics, frames, services and actions (REP 0158)",
-    long_description=(ROOT / "README.md").read_text(encoding="utf-8")
-    if (ROOT / "README.md").exists()
-    else "",
+    long_description=long_description(),
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     author="usd_ros_bridge maintainers",
     maintainer="usd_ros_bridge maintainers",
     maintainer_email="usd_ros_bridge@users.noreply.github.com",
+    url=REPOSITORY,
+    project_urls={
+        "Source": REPOSITORY,
+        "Issues": f"{REPOSITORY}/issues",
+        "Changelog": f"{REPOSITORY}/blob/{BRANCH}/CHANGELOG.md",
+    },
     keywords=["ROS 2", "OpenUSD", "robotics", "simulation"],
     classifiers=[
         "Development Status :: 4 - Beta",
@@ -99,6 +121,8 @@ setup(
         NAME: [
             "py.typed",
             "importing/*.txt",
+            "report/*.css",
+            "report/*.js",
             "sweep/*.json",
             "usd/schemas/**",
             *(f"usd/resolver/*.{end}" for end in ("cpp", "hpp", "json")),
@@ -145,6 +169,8 @@ setup(
     zip_safe=False,
     entry_points={
         "console_scripts": console_scripts(),
+        # ros2cli loads it, and nothing else: an environment without ros2cli does not import it.
+        "ros2cli.command": [f"usd = {NAME}.cli.ros2_usd_command:UsdCommand"],
         # The name is the module's: pytest then knows it as loaded, whoever else names it in `pytest_plugins`.
         "pytest11": [f"{NAME}.testing.pytest_plugin = {NAME}.testing.pytest_plugin"],
     },

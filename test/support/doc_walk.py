@@ -193,10 +193,10 @@ class DocWalk:
         block, keys = step.block, step.keys
         name = block.title or str(block)
         timeout = float(keys.get("timeout", TIMEOUT_S))
-        command = block.text.replace("\\\n", " ").strip()
-        program = Program(
-            ["bash", "-c", self._script(f"exec {command}")], cwd=self._directory, env=self._environment
-        )
+        *before, command = block.text.replace("\\\n", " ").strip().splitlines()
+        # The shell gives way to the program, which then gets the signals. `env` is for VARIABLE=value in front.
+        script = "\n".join(["set -e", *before, f"exec env {command}"])
+        program = Program(["bash", "-c", self._script(script)], cwd=self._directory, env=self._environment)
         self._beside[name] = program
         for line in step.output.text.splitlines() if step.output is not None else ():
             if line.strip() != "...":

@@ -31,6 +31,7 @@ COMMANDS: Final[Registry[click.Command]] = Registry(
         "import": f"{_CLI}.import_command:import_robot",
         "scaffold": f"{_CLI}.scaffold_command:scaffold",
         "resolver": f"{_CLI}.subcommands:resolver",
+        "report": f"{_CLI}.report_command:report",
         "export": f"{_CLI}.export_command:export",
         "urdf": f"{_CLI}.subcommands:urdf",
         "rviz": f"{_CLI}.rviz_command:rviz",
@@ -47,6 +48,9 @@ COMMANDS: Final[Registry[click.Command]] = Registry(
     check=_command_fault,
 )
 """Commands by name."""
+
+ROS2CLI_COMMANDS: Final = ("topic", "service", "action", "param")
+"""Commands that give way to ros2cli where it is installed."""
 
 
 class CommandGroup(click.Group):

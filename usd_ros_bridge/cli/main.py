@@ -22,18 +22,26 @@ def cli() -> None:
     """OpenUSD robots as live ROS 2 interfaces (REP 0158)."""
 
 
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line and exit: 0, 1 (strict), or 2 (the caller's mistake, in one line on stderr)."""
+def main(
+    arguments: Sequence[str] | None = None, *, group: click.Group = cli, program: str = "usd_ros_bridge"
+) -> NoReturn:
+    """Run the command line and exit: 0, 1 (strict), or 2 (the caller's mistake, in one line on stderr).
+
+    Args:
+        arguments: What follows the program's name; None for those of the process.
+        group: The commands.
+        program: Name of the program in its help.
+    """
     tune_process()
     with ending_at_once(success=False):
-        status = _run(sys.argv[1:] if arguments is None else arguments)
+        status = _run(sys.argv[1:] if arguments is None else arguments, group, program)
     sys.exit(status)
 
 
-def _run(arguments: Sequence[str]) -> int:
+def _run(arguments: Sequence[str], group: click.Group, program: str) -> int:
     own, ros = _split_ros_args(arguments)
     try:
-        cli.main(args=own or ["--help"], prog_name="usd_ros_bridge", standalone_mode=False, obj=ros)
+        group.main(args=own or ["--help"], prog_name=program, standalone_mode=False, obj=ros)
         status = 0 if own else EXIT_USAGE
     except click.NoSuchOption as error:
         status = fail(f"{error.format_message()}{_possible_options(error.ctx)}")

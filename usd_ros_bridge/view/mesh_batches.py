@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from usd_ros_bridge.export.glb_file import geometry_glb
+from usd_ros_bridge.export.surface import Geometry, RenderedSurface
 from usd_ros_bridge.spatial.transforms import FloatArray, compose, rotate, wxyz
 from usd_ros_bridge.view.page_component import Picked
-from usd_ros_bridge.view.surface import Geometry, RenderedSurface
 
 if TYPE_CHECKING:
     import viser
@@ -164,8 +165,8 @@ class _Batch:
             "cast_shadow": False,
             "receive_shadow": False,
         }
-        if geometry.glb:
-            self._handle = server.scene.add_batched_glb(self._name, geometry.glb, **shared)
+        if geometry.texture is not None:
+            self._handle = server.scene.add_batched_glb(self._name, geometry_glb(geometry), **shared)
         else:
             self._handle = server.scene.add_batched_meshes_simple(
                 self._name,

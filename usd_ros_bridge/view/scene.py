@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from usd_ros_bridge.export.surface import SurfaceMaker
 from usd_ros_bridge.model.physics import Collider, PhysicsScene, Visual
 from usd_ros_bridge.model.plan import BridgePlan, RobotPlan
 from usd_ros_bridge.reporting import Report
@@ -17,7 +18,6 @@ from usd_ros_bridge.spatial.transforms import IDENTITY, FloatArray, compose, inv
 from usd_ros_bridge.view.frame_nodes import robot_name
 from usd_ros_bridge.view.mesh_batches import Instance, MeshBatches
 from usd_ros_bridge.view.page_component import PageContext, Picked
-from usd_ros_bridge.view.surface import SurfaceMaker
 from usd_ros_bridge.view.tf_poses import FramePoses
 
 FEW_FRAMES: Final = 60

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from usd_ros_bridge.export.surface import SurfaceMaker
 from usd_ros_bridge.model.appearance import srgb
 from usd_ros_bridge.model.message_types import GET_ENTITIES_STATES
 from usd_ros_bridge.model.physics import WORLD_BODY, Collider, Plane, Visual
@@ -17,7 +18,6 @@ from usd_ros_bridge.spatial.transforms import IDENTITY, FloatArray, pose_array
 from usd_ros_bridge.view.mesh_batches import Instance, MeshBatches
 from usd_ros_bridge.view.page_component import PageContext, Picked
 from usd_ros_bridge.view.scene import BodyPlaces, visible_shapes
-from usd_ros_bridge.view.surface import SurfaceMaker
 
 ENTITY_PERIOD_S: Final = 0.1
 """Least time between two requests for the poses of free bodies, seconds."""

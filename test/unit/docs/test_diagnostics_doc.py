@@ -1,4 +1,4 @@
-"""docs/reference/diagnostics.md lists exactly the diagnostics and reports that the code makes, with their severities.
+"""diagnostics.md and runtime_reports.md list exactly the diagnostics and the reports that the code makes.
 
 They are found in the source: every call of a function that has a parameter `code` (`Diagnostic`, `Findings.error`, and
 whatever passes one on), and every call of a `report(kind, message)`. A code that is worked out at run time has to be
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from markdown_docs import ROOT, codes, page_text, rows, section
 
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
@@ -29,10 +30,10 @@ from usd_ros_bridge.usd.read.stage_reader import SCHEMAS
 
 PACKAGE = ROOT / "usd_ros_bridge"
 PAGE = page_text("diagnostics.md")
+REPORTS = page_text("runtime_reports.md")
 WRONG_TYPES = "Values of the wrong type"
-REPORTS = "Reports at run time"
-NO_CODES = ("Where it is", "Diagnostics at run time", "The plan in short")
-"""Sections that list no diagnostics of assets."""
+PLACES = "Where it is"
+"""The section that lists no diagnostics."""
 
 
 def wrong_type_codes() -> dict[str, set[str]]:
@@ -188,7 +189,7 @@ def documented() -> dict[str, set[str]]:
     titles = [line[3:] for line in PAGE.splitlines() if line.startswith("## ")]
     found = {}
     for title in titles:
-        if title in (WRONG_TYPES, REPORTS, *NO_CODES):
+        if title in (WRONG_TYPES, PLACES):
             continue
         for cell, severities, meaning, remedy in rows(section(PAGE, title), "code"):
             (code,) = codes(cell)
@@ -246,7 +247,7 @@ def pattern(node: ast.expr) -> str:
 
 
 def test_the_table_lists_every_report_and_no_other() -> None:
-    table = [codes(kind)[0] for kind, _ in rows(section(PAGE, REPORTS), "kind")]
+    table = [codes(kind)[0] for kind, _ in rows(REPORTS, "kind")]
     patterns = kinds_in_the_code()
     assert len(patterns) > 20
     assert [kind for kind in table if not any(re.fullmatch(p, kind) for p in patterns)] == []

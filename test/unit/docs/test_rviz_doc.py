@@ -1,12 +1,12 @@
-"""docs/reference/rviz.md against the example assets: every name in its YAML is one that the bridge has."""
+"""The pages about RViz, Nav2 and MoveIt against the example assets: names in their YAML are names of the bridge."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from markdown_docs import ROOT, blocks, page_path
 
+from markdown_docs import ROOT, blocks, page_path
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.export.rviz import start_lines
 from usd_ros_bridge.model.plan import BridgePlan
@@ -14,8 +14,10 @@ from usd_ros_bridge.model.plan import BridgePlan
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: make setup-tests")
 
 
-def documents() -> list[dict[str, Any]]:
-    return [yaml.safe_load(block.text) for block in blocks(page_path("rviz.md")) if block.language == "yaml"]
+def document(page: str) -> dict[str, Any]:
+    (block,) = [block for block in blocks(page_path(page)) if block.language == "yaml"]
+    found: dict[str, Any] = yaml.safe_load(block.text)
+    return found
 
 
 def example(path: str) -> BridgePlan:
@@ -23,8 +25,7 @@ def example(path: str) -> BridgePlan:
 
 
 def test_the_costmap_listens_to_the_rovers_scan_in_the_rovers_frames() -> None:
-    (costmap,) = [each for each in documents() if "local_costmap" in each]
-    parameters = costmap["local_costmap"]["local_costmap"]["ros__parameters"]
+    parameters = document("nav2.md")["local_costmap"]["local_costmap"]["ros__parameters"]
     rover = example("rover/world.usda")
     (robot,) = rover.robots
     assert parameters["global_frame"] == robot.odom_frame
@@ -35,11 +36,7 @@ def test_the_costmap_listens_to_the_rovers_scan_in_the_rovers_frames() -> None:
 
 
 def test_moveits_controllers_are_the_arms() -> None:
-    (moveit,) = [
-        each["moveit_simple_controller_manager"]
-        for each in documents()
-        if len(each) == 1 and "moveit" in str(each)
-    ]
+    moveit = document("moveit.md")["moveit_simple_controller_manager"]
     arm = example("arm/arm.usda")
     actions = {action.name: action.type for action in arm.actions}
     joints = {controller.joints for controller in arm.controllers if controller.interfaces}

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 import yaml
-from markdown_docs import DOCS, PAGES, ROOT, anchors, codes, links, page_text, rows, section
 
+from markdown_docs import DOCS, PAGES, ROOT, anchors, codes, links, page_text, rows, section
 from usd_ros_bridge.backends import joint_states
 from usd_ros_bridge.backends.array import ArrayBackend
 from usd_ros_bridge.backends.backend_options import BUILT_IN_BACKENDS as BACKENDS_OF_THE_PACKAGE
@@ -37,8 +37,9 @@ from usd_ros_bridge.ros.codecs import CODECS
 from usd_ros_bridge.runtime.inbox import DEFAULT_DEPTH
 
 INTERFACES = page_text("interfaces.md")
-FRAMES = page_text("frames.md")
+TOPICS = page_text("topics.md")
 BACKENDS = page_text("backends.md")
+WRITING_A_BACKEND = page_text("writing_a_backend.md")
 EMBEDDING = page_text("embedding.md")
 
 
@@ -83,16 +84,15 @@ def test_no_two_pages_have_the_same_file_name() -> None:
     assert sorted(names) == sorted(set(names))
 
 
-# --- interfaces.md ------------------------------------------------------------------------------------------------
+# --- interfaces.md, topics.md, quality_of_service.md -------------------------------------------------------------
 
 
 def test_published_and_commanding_types() -> None:
-    topics = section(INTERFACES, "Topics")
-    published, commanding = topics.split("### Subscriptions")
+    published, commanding = section(TOPICS, "Publishers"), section(TOPICS, "Subscriptions")
     assert {codes(cell)[0] for cell, _ in rows(published, "type")} == {
         name for name, codec in CODECS.items() if codec.encode
     }
-    commanded = {codes(cell)[0] for cell, _ in rows(commanding.split("### Rates")[0], "type")}
+    commanded = {codes(cell)[0] for cell, _ in rows(commanding, "type")}
     assert commanded == {
         JOINT_TRAJECTORY,
         *(name for name, meaning in MESSAGE_TYPES.items() if meaning.commands),
@@ -100,7 +100,7 @@ def test_published_and_commanding_types() -> None:
 
 
 def test_quality_of_service_by_type() -> None:
-    table = dict(rows(section(INTERFACES, "Quality of service"), "policy"))
+    table = dict(rows(page_text("quality_of_service.md"), "policy"))
     streaming, _, _ = table["reliability"].partition("; else")
     meanings = MESSAGE_TYPES.items()
     assert {f"sensor_msgs/msg/{name}" for name in codes(streaming)} == {
@@ -117,7 +117,7 @@ def test_limits() -> None:
     assert limits["an authored name or namespace segment"] == str(names.MAX_NAME)
     resolved = " / ".join(str(names.MAX_RESOLVED[kind]) for kind in ("topic", "service", "action"))
     assert limits["a resolved topic / service / action name"] == resolved
-    assert f"{RATE.low:g} to {RATE.high:,.0f} Hz" in " ".join(section(INTERFACES, "Rates and stamps").split())
+    assert f"{RATE.low:g} to {RATE.high:,.0f} Hz" in " ".join(section(TOPICS, "Rates and stamps").split())
     domains = " ".join(section(INTERFACES, "Domains").split())
     assert f"0 to {contexts.MAX_DOMAIN}" in domains
     assert f"at most {contexts.MAX_DOMAINS} in a process" in domains
@@ -154,16 +154,16 @@ def as_documented(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value).replace("False", "false")
 
 
-# --- frames.md ----------------------------------------------------------------------------------------------------
+# --- joints.md, solver_attributes.md -----------------------------------------------------------------------------
 
 
 def test_joint_types() -> None:
-    table = {name: codes(kind)[0] for name, kind, _ in rows(FRAMES, "USD type")}
+    table = {name: codes(kind)[0] for name, kind, _ in rows(page_text("joints.md"), "USD type")}
     assert table == KINDS
 
 
 def test_solver_attributes() -> None:
-    table = {codes(row[0])[0]: row[1:4] for row in rows(FRAMES, "property")}
+    table = {codes(row[0])[0]: row[1:4] for row in rows(page_text("solver_attributes.md"), "property")}
     actual = {
         wanted: [
             [attribute.name for attribute in by_solver.get(solver, ())]
@@ -206,11 +206,11 @@ def test_joint_states_input() -> None:
 
 def test_members() -> None:
     members = {name for name in vars(Backend) if not name.startswith("_")}
-    assert {re.match(r"\w+", codes(row[0])[0])[0] for row in rows(BACKENDS, "member")} == members  # type: ignore[index]
+    assert {re.match(r"\w+", codes(row[0])[0])[0] for row in rows(WRITING_A_BACKEND, "member")} == members  # type: ignore[index]
 
 
 def test_capabilities() -> None:
-    table = {codes(name)[0]: default for name, default, _ in rows(BACKENDS, "capability")}
+    table = {codes(name)[0]: default for name, default, _ in rows(WRITING_A_BACKEND, "capability")}
     defaults = Capabilities()
     assert table == {
         each.name: str(getattr(defaults, each.name)).lower() for each in dataclasses.fields(Capabilities)
@@ -219,7 +219,7 @@ def test_capabilities() -> None:
 
 @pytest.mark.parametrize(("header", "arrays"), [("State", State), ("Commands", Commands)])
 def test_arrays(header: str, arrays: Any) -> None:
-    table: Mapping[str, list[str]] = {codes(row[0])[0]: row[1:] for row in rows(BACKENDS, header)}
+    table: Mapping[str, list[str]] = {codes(row[0])[0]: row[1:] for row in rows(WRITING_A_BACKEND, header)}
     # Python 3.13 takes the indentation out of docstrings itself.
     text = inspect.cleandoc(arrays.__doc__ or "")
     attributes = re.findall(r"^    (\w+):", text, re.MULTILINE)

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Build the site into site/ (`make docs`), or serve it to its authors (`make docs-serve`): the environment is .venv-docs.
+#
+# `tools/build_docs.sh build|serve [MKDOCS_ARGUMENT...]`. Environment: PYTHON (default python3). No ROS and no OpenUSD is
+# needed: the Python reference is read from the source.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# Keep a sourced ROS 2 or an activated environment out of this environment.
+unset PYTHONPATH PYTHONHOME LD_LIBRARY_PATH _ROS_WHEELS_BOOTSTRAP_COMPLETE
+
+readonly VENV=.venv-docs
+readonly REQUIREMENTS=tools/docs-requirements.txt
+readonly MERMAID=tools/docs-mermaid.txt
+
+stamp="$VENV/.installed-$(cat "$REQUIREMENTS" "$MERMAID" tools/build_docs.sh | sha256sum | cut -c1-16)"
+if [[ ! -e "$stamp" ]] || ! "$VENV/bin/python" -c '' 2>/dev/null; then
+  echo "docs: installing mkdocs-material and mkdocstrings into $VENV" >&2
+  rm -rf "$VENV"
+  "${PYTHON:-python3}" -m venv "$VENV"
+  pip=("$VENV/bin/python" -m pip --quiet --disable-pip-version-check)
+  "${pip[@]}" install --requirement "$REQUIREMENTS"
+  # Diagrams are drawn by this file of the site, so that it needs no network.
+  "${pip[@]}" download --no-deps --only-binary :all: --python-version 3.13 --require-hashes --dest "$VENV/mermaid" \
+    --requirement "$MERMAID"
+  "$VENV/bin/python" - "$VENV" <<'PYTHON'
+import pathlib, sys, zipfile
+
+venv = pathlib.Path(sys.argv[1])
+(wheel,) = (venv / "mermaid").glob("*.whl")
+with zipfile.ZipFile(wheel) as archive:
+    (venv / "mermaid" / "mermaid.min.js").write_bytes(archive.read("artoo_mermaid/assets/mermaid.min.js"))
+PYTHON
+  # Written last: an interrupted installation is repeated.
+  touch "$stamp"
+fi
+
+# Material announces its successor with every build.
+export NO_MKDOCS_2_WARNING=1
+command=$1
+shift
+exec "$VENV/bin/mkdocs" "$command" "$@"

@@ -1,0 +1,113 @@
+"""Changes of the pages while mkdocs builds the site: links, directives of tests, headings, diagrams.
+
+The pages are written for GitHub and for the tests, which read them as they are. What the site needs differs in a few
+points, and the build changes them here:
+
+- Links to files outside of docs/ (`../../examples/arm`) become addresses of the repository. A dead link is a warning,
+  which fails a strict build.
+- Directives of the tests (`<!-- run: ... -->`) are removed.
+- Anchors of headings are those of GitHub.
+- `\\|` in a code span of a table is `|`.
+- Blocks of the language mermaid are drawn by mermaid.min.js, a file of the site. Only pages with such a block load it.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+log = logging.getLogger("mkdocs.hooks.docs")
+
+ROOT = Path(__file__).resolve().parent.parent
+BRANCH = "main"
+MERMAID = "assets/javascripts/mermaid.min.js"
+
+_FENCE = re.compile(
+    r"^(?P<indent> *)(?P<fence>`{3,}|~{3,}).*?^(?P=indent)(?P=fence) *$", re.MULTILINE | re.DOTALL
+)
+_LINK = re.compile(r"(?P<start>\]\()(?P<target>[^)\s#]+)(?P<rest>(?:#[^)\s]*)?(?: \"[^\"]*\")?\))")
+_DIRECTIVE = re.compile(r"^ *<!-- run: .*?-->\n", re.MULTILINE | re.DOTALL)
+_TABLE_ROW = re.compile(r"^ *\|.*\|$", re.MULTILINE)
+_CODE = re.compile(r"`[^`\n]+`")
+
+
+def on_config(config: Any) -> Any:
+    """Set what mkdocs.yml cannot say without Python tags, which other readers of the file refuse."""
+    from pymdownx.superfences import fence_code_format
+
+    config.mdx_configs.setdefault("toc", {})["slugify"] = anchor
+    config.mdx_configs.setdefault("pymdownx.superfences", {})["custom_fences"] = [
+        {"name": "mermaid", "class": "mermaid", "format": fence_code_format}
+    ]
+    return config
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
+    source = Path(page.file.abs_src_path)
+    text = _DIRECTIVE.sub("", markdown)
+    return outside_of_fences(
+        text, lambda part: table_pipes(repository_links(part, source, Path(config.docs_dir), config.repo_url))
+    )
+
+
+def on_post_page(output: str, page: Any, **_: Any) -> str:
+    """Load mermaid.min.js where a page has a diagram, before the theme would fetch it from elsewhere."""
+    if 'class="mermaid"' not in output:
+        return output
+    address = "../" * page.url.count("/") + MERMAID
+    return output.replace("</head>", f'<script src="{address}"></script></head>', 1)
+
+
+def on_post_build(config: Any, **_: Any) -> None:
+    destination = Path(config.site_dir, MERMAID)
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    source = Path(sys.prefix, "mermaid", "mermaid.min.js")
+    if source.exists():
+        shutil.copyfile(source, destination)
+    else:
+        log.warning("%s is missing: make docs sets it up", source)
+
+
+def outside_of_fences(text: str, change: Callable[[str], str]) -> str:
+    """Apply `change` to what stands between fenced blocks."""
+    parts, end = [], 0
+    for fence in _FENCE.finditer(text):
+        parts += [change(text[end : fence.start()]), fence.group()]
+        end = fence.end()
+    return "".join([*parts, change(text[end:])])
+
+
+def repository_links(text: str, source: Path, docs: Path, repository: str) -> str:
+    """Replace targets of links that are files of the repository, but not of the site."""
+
+    def address(link: re.Match[str]) -> str:
+        target = link["target"]
+        if "://" in target or target.startswith(("mailto:", "/")):
+            return link.group()
+        path = (source.parent / target).resolve()
+        if path.is_relative_to(docs) or not path.is_relative_to(ROOT):
+            return link.group()
+        if not path.exists():
+            log.warning("%s links to %s, which does not exist", source.relative_to(ROOT), target)
+        kind = "tree" if path.is_dir() else "blob"
+        relative = path.relative_to(ROOT).as_posix()
+        return f"{link['start']}{repository.rstrip('/')}/{kind}/{BRANCH}/{relative}{link['rest']}"
+
+    return _LINK.sub(address, text)
+
+
+def table_pipes(text: str) -> str:
+    """GitHub needs `\\|` in code spans of tables. Python-Markdown would show the backslash."""
+    return _TABLE_ROW.sub(
+        lambda row: _CODE.sub(lambda code: code.group().replace("\\|", "|"), row.group()), text
+    )
+
+
+def anchor(title: str, separator: str = "-") -> str:
+    """The anchor that GitHub gives a heading."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", separator)
