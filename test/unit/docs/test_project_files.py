@@ -34,7 +34,9 @@ def workflow(name: str) -> dict[str, Any]:
 def test_ci_makes_what_the_script_makes() -> None:
     script = (ROOT / ".ci" / "run").read_text()
     (targets,) = re.findall(r"^for target in (.*); do$", script, re.MULTILINE)
-    assert workflow("ci.yml")["jobs"]["make"]["strategy"]["matrix"]["target"] == targets.split()
+    made = workflow("ci.yml")["jobs"]["make"]["strategy"]["matrix"]["target"]
+    # The site has a workflow of its own, which publishes it.
+    assert sorted([*made, "docs"]) == sorted(targets.split())
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
