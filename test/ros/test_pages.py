@@ -15,6 +15,9 @@ pytest.importorskip("mujoco", reason="MuJoCo is not installed: make setup")
 from doc_walk import DocWalk, walks
 
 BIN = Path(sys.executable).parent
+RECORDED_CONVERTER = Path(__file__).parents[1] / "support/recorded_converter/python"
+"""In place of 350 MB of converters."""
+
 WALKS = walks()
 
 pytestmark = [
@@ -37,6 +40,7 @@ def test_page_can_be_followed(page: Path, tmp_path: Path, other_domain_id: int) 
             "ROS_DOMAIN_ID": str(other_domain_id),
             "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
             "COLUMNS": "120",
+            "USD_ROS_CONVERTER": str(RECORDED_CONVERTER),
         },
     )
     try:

@@ -1,4 +1,4 @@
-"""The Python of the documents runs: backends and plans here, what needs ROS in test/ros/test_readme.py."""
+"""The Python of the documents runs: backends and plans here, what needs ROS in test/ros/test_python_pages.py."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_host_stage_block_prints_the_plan(
     assert capsys.readouterr().out == "1 robot, 7 topics\n"
 
 
-# --- The backend of docs/reference/backends.md ------------------------------------------------------------------
+# --- The backend of docs/reference/writing_a_backend.md ----------------------------------------------------------
 
 
 def documented_backend() -> Block:
@@ -115,7 +115,7 @@ def test_documented_distribution_registers_the_backend(tmp_path: Path) -> None:
     pytest.importorskip("setuptools", minversion="64", reason="setuptools 64 or newer is not installed")
     pytest.importorskip("wheel", reason="wheel is not installed, which older setuptools builds with")
     pytest.importorskip("pip", reason="pip is not installed")
-    (toml,) = [block for block in blocks(page_path("backends.md")) if block.language == "toml"]
+    (toml,) = [block for block in blocks(page_path("writing_a_backend.md")) if block.language == "toml"]
     project, target = tmp_path / "project", tmp_path / "installed"
     project.mkdir()
     (project / "pyproject.toml").write_text(toml.text)
@@ -138,7 +138,7 @@ def test_documented_distribution_registers_the_backend(tmp_path: Path) -> None:
     found = run([sys.executable, "-c", script], python_path=target)
     assert found.split() == ["True", "sway_backend"]
     # The documented test of its author passes.
-    (test,) = [block for block in blocks(page_path("backends.md")) if "class TestSway" in block.text]
+    (test,) = [block for block in blocks(page_path("writing_a_backend.md")) if "class TestSway" in block.text]
     (tmp_path / "test_sway.py").write_text(test.text)
     arguments = ["-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path / "test_sway.py")]
     passed = run([sys.executable, "-m", "pytest", *arguments], python_path=target)

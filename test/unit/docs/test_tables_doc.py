@@ -39,6 +39,7 @@ from usd_ros_bridge.runtime.inbox import DEFAULT_DEPTH
 INTERFACES = page_text("interfaces.md")
 TOPICS = page_text("topics.md")
 BACKENDS = page_text("backends.md")
+WRITING_A_BACKEND = page_text("writing_a_backend.md")
 EMBEDDING = page_text("embedding.md")
 
 
@@ -205,11 +206,11 @@ def test_joint_states_input() -> None:
 
 def test_members() -> None:
     members = {name for name in vars(Backend) if not name.startswith("_")}
-    assert {re.match(r"\w+", codes(row[0])[0])[0] for row in rows(BACKENDS, "member")} == members  # type: ignore[index]
+    assert {re.match(r"\w+", codes(row[0])[0])[0] for row in rows(WRITING_A_BACKEND, "member")} == members  # type: ignore[index]
 
 
 def test_capabilities() -> None:
-    table = {codes(name)[0]: default for name, default, _ in rows(BACKENDS, "capability")}
+    table = {codes(name)[0]: default for name, default, _ in rows(WRITING_A_BACKEND, "capability")}
     defaults = Capabilities()
     assert table == {
         each.name: str(getattr(defaults, each.name)).lower() for each in dataclasses.fields(Capabilities)
@@ -218,7 +219,7 @@ def test_capabilities() -> None:
 
 @pytest.mark.parametrize(("header", "arrays"), [("State", State), ("Commands", Commands)])
 def test_arrays(header: str, arrays: Any) -> None:
-    table: Mapping[str, list[str]] = {codes(row[0])[0]: row[1:] for row in rows(BACKENDS, header)}
+    table: Mapping[str, list[str]] = {codes(row[0])[0]: row[1:] for row in rows(WRITING_A_BACKEND, header)}
     # Python 3.13 takes the indentation out of docstrings itself.
     text = inspect.cleandoc(arrays.__doc__ or "")
     attributes = re.findall(r"^    (\w+):", text, re.MULTILINE)
