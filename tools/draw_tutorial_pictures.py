@@ -30,9 +30,8 @@ from matplotlib import pyplot as plt  # noqa: E402
 from PIL import Image  # noqa: E402
 from rosbags.highlevel import AnyReader  # noqa: E402
 
-from usd_ros_bridge import BridgeOptions, OfflineBridge, load_plan  # noqa: E402
-
 from doc_walk import DocWalk, steps  # noqa: E402 - it lies beside the tests
+from usd_ros_bridge import BridgeOptions, OfflineBridge, load_plan  # noqa: E402
 
 plt.switch_backend("agg")
 mpl.rcParams.update(
