@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from markdown_docs import ROOT, codes, page_text, section, without_fences
+from markdown_docs import PAGES, ROOT, codes, page_text, section, without_fences
 
 PACKAGE = ROOT / "usd_ros_bridge"
 ARCHITECTURE = without_fences(page_text("architecture.md"))
@@ -94,3 +94,14 @@ def test_decisions_have_their_tests() -> None:
 def test_assets_of_decisions_are_read_by_the_test_of_golden_plans() -> None:
     text = Path(ROOT / "test" / "unit" / "assets" / "test_golden.py").read_text()
     assert 'ASSETS.glob("*.usda")' in text
+
+
+def test_diagrams_have_no_semicolon() -> None:
+    """Mermaid ends a line there, and draws a bomb."""
+    diagrams = [
+        (page.name, block)
+        for page in PAGES
+        for block in re.findall(r"^```mermaid\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    ]
+    assert {name for name, _ in diagrams} >= {"architecture.md"}
+    assert [name for name, block in diagrams if ";" in block] == []
