@@ -1,4 +1,4 @@
-"""docs/tutorials/mobile_robot_nav2.md without Nav2: its parameters and names, against rcl's parser and a running bridge."""
+"""The page of the rover with Nav2 against a running bridge: topics, frames, types and QoS that Nav2 needs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import pytest
 import yaml
 from geometry_msgs.msg import Twist, TwistStamped
 from nav_msgs.msg import Odometry
-from page_files import write_page_files
-from page_runs import ROVER
 from rclpy.node import Node
 from rclpy.qos import (
     DurabilityPolicy,
@@ -25,6 +23,8 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import LaserScan
 from tf2_msgs.msg import TFMessage
 
+from page_files import write_page_files
+from page_runs import ROVER
 from usd_ros_bridge.api import load_plan
 
 pytest.importorskip("mujoco", reason="MuJoCo is not installed: make setup")
