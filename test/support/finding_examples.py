@@ -54,8 +54,9 @@ OPTIONS: dict[str, tuple[str, PlanOptions]] = {
 """What some examples are planned with, in the words of the page."""
 
 _ADDRESS = re.compile(r"anon:0x\w+")
-_CUT = re.compile(r"introduced by @?\S*\.\.\.'")
 """An anonymous layer in a message of OpenUSD, with its address."""
+_CUT = re.compile(r"introduced by @?\S*\.\.\.'")
+"""The end of a long message of OpenUSD, which may be cut in a path."""
 PLUGIN = "it needs a [plug-in](plugins.md)"
 WITHOUT: dict[str, str] = {
     "internal": "it is a bug of the bridge",
