@@ -121,6 +121,8 @@ setup(
         NAME: [
             "py.typed",
             "importing/*.txt",
+            "report/*.css",
+            "report/*.js",
             "sweep/*.json",
             "usd/schemas/**",
             *(f"usd/resolver/*.{end}" for end in ("cpp", "hpp", "json")),

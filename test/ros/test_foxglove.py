@@ -784,9 +784,9 @@ def test_a_host_without_threads_serves_in_its_polls(ros_harness: Any) -> None:
         assert answers[0]["tf_rate"]["value"] == 25.0
 
 
-def test_the_command_of_the_readme_serves_and_ends(domain_id: int, tmp_path: Path) -> None:
-    readme = (ROOT / "README.md").read_text()
-    (line,) = re.findall(r"^ +\.venv/bin/usd_ros_bridge (run .* --foxglove)$", readme, re.MULTILINE)
+def test_the_command_of_the_tour_serves_and_ends(domain_id: int, tmp_path: Path) -> None:
+    tour = (ROOT / "docs" / "start" / "tour.md").read_text()
+    (line,) = re.findall(r"^usd_ros_bridge (run .* --foxglove)$", tour, re.MULTILINE)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -798,7 +798,8 @@ def test_the_command_of_the_readme_serves_and_ends(domain_id: int, tmp_path: Pat
     }
     process = subprocess.Popen(
         [sys.executable, "-m", "usd_ros_bridge", *line.split(), str(port)],
-        cwd=ROOT,
+        # As after `usd_ros_bridge examples copy`.
+        cwd=ROOT / "examples",
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

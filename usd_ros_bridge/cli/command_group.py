@@ -31,6 +31,7 @@ COMMANDS: Final[Registry[click.Command]] = Registry(
         "import": f"{_CLI}.import_command:import_robot",
         "scaffold": f"{_CLI}.scaffold_command:scaffold",
         "resolver": f"{_CLI}.subcommands:resolver",
+        "report": f"{_CLI}.report_command:report",
         "export": f"{_CLI}.export_command:export",
         "urdf": f"{_CLI}.subcommands:urdf",
         "rviz": f"{_CLI}.rviz_command:rviz",

@@ -53,7 +53,7 @@ class Diagnostic:
     @property
     def place(self) -> str:
         """Layer and line as editors read them: `rover.usda:12`, relative to the working directory if below it."""
-        return f"{_from_here(self.layer)}:{self.line}" if self.line else _from_here(self.layer)
+        return f"{path_from_here(self.layer)}:{self.line}" if self.line else path_from_here(self.layer)
 
     def __str__(self) -> str:
         where = f"{self.path}.{self.attribute}" if self.attribute else self.path
@@ -66,7 +66,8 @@ class Diagnostic:
         return escaped(f"{text} at {self.place}" if self.layer else text)
 
 
-def _from_here(file: str) -> str:
+def path_from_here(file: str) -> str:
+    """Return a file as seen from the working directory, if it is below it."""
     try:
         below = f"{Path.cwd()}{os.sep}"
     except FileNotFoundError:

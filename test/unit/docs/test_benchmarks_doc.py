@@ -1,4 +1,4 @@
-"""Figures of docs/explanation/benchmarks.md and README.md against benchmarks/results.json, with their rounding."""
+"""Figures of docs/explanation/benchmarks.md against benchmarks/results.json, with their rounding."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from fnmatch import fnmatch
 from typing import Any
 
 import pytest
+
 from markdown_docs import ROOT, codes, page_text, rows, section
 
 sys.path.insert(0, str(ROOT))
@@ -23,6 +24,7 @@ RESULTS: dict[str, Any] = {
 }
 PAGE = page_text("benchmarks.md")
 RUN = section(PAGE, "A run")
+SHORT = section(PAGE, "In short")
 FIRST, *SUBSECTIONS = RUN.split("\n### ")
 NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:e-?\d+)?")
 
@@ -113,7 +115,7 @@ PROSE: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"receives and sends takes ([\d.]+)\.", ("joint_states.10.relay_cpu",)),
 )
 
-README: tuple[tuple[str, tuple[str, ...]], ...] = (
+IN_SHORT: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         r"1,000 frames takes ([\d.]+) us .*: ([\d.]+) times less",
         ("frames.1000.tick", "frames.1000.naive_ratio"),
@@ -188,9 +190,7 @@ def test_the_tables_of_the_run(subsection: str) -> None:
             assert [float(each) for each in percents] == pytest.approx(lacks, abs=0.6), label
 
 
-@pytest.mark.parametrize(
-    ("text", "figures"), [(RUN, PROSE), (page_text("README.md"), README)], ids=["page", "README"]
-)
+@pytest.mark.parametrize(("text", "figures"), [(RUN, PROSE), (SHORT, IN_SHORT)], ids=["run", "in short"])
 def test_sentences(text: str, figures: tuple[tuple[str, tuple[str, ...]], ...]) -> None:
     for pattern, names in figures:
         match = re.search(pattern, " ".join(text.split()))
@@ -199,7 +199,7 @@ def test_sentences(text: str, figures: tuple[tuple[str, tuple[str, ...]], ...]) 
 
 
 def test_a_step_with_nothing_due_takes_under_a_microsecond() -> None:
-    assert "nothing due takes under a microsecond" in page_text("README.md")
+    assert "nothing due takes under a microsecond" in SHORT
     assert RESULTS["step.nothing_due"]["value"] < 1.0
 
 

@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+
 from markdown_docs import PAGES, codes, page_text, rows
 
 pytest.importorskip("click", reason="click is not installed: make setup")

@@ -1,4 +1,4 @@
-"""diagnostics.md lists exactly the diagnostics of the code, with severities, and runtime_reports.md its reports.
+"""diagnostics.md and runtime_reports.md list exactly the diagnostics and the reports that the code makes.
 
 They are found in the source: every call of a function that has a parameter `code` (`Diagnostic`, `Findings.error`, and
 whatever passes one on), and every call of a `report(kind, message)`. A code that is worked out at run time has to be
@@ -126,12 +126,15 @@ def reporters(module: ast.Module) -> dict[str, Reporter]:
             # Codes of results of actions are numbers.
             texts = {a.arg for a in function.args.args if a.annotation and ast.unparse(a.annotation) == "str"}
             if "code" in names and "code" in texts:
-                (inner,) = {
+                inner = {
                     name_of(call)
                     for call in ast.walk(function)
                     if isinstance(call, ast.Call) and any(ast.unparse(a) == "code" for a in call.args)
                 }
-                found[function.name] = Reporter(names.index("code"), inner)
+                # What only looks a code up reports nothing.
+                if reporting := inner & found.keys():
+                    (name,) = reporting
+                    found[function.name] = Reporter(names.index("code"), name)
     return found
 
 

@@ -6,6 +6,7 @@ import json
 import sys
 
 import pytest
+
 from markdown_docs import ROOT, page_text
 
 sys.path.insert(0, str(ROOT))

@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 import pytest
-from markdown_docs import ROOT, codes, page_text, rows, section
 
+from markdown_docs import ROOT, codes, page_text, rows, section
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.export.plan_json import plan_to_json
 from usd_ros_bridge.options import OPTIONS

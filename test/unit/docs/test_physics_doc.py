@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from markdown_docs import codes, page_text, rows, section
-
 from usd_ros_bridge.options import SOLVERS
 from usd_ros_bridge.planning.kinematics import solver_attributes
 from usd_ros_bridge.planning.physics.shapes import APPROXIMATIONS, shape_types
@@ -57,5 +56,6 @@ def test_shapes() -> None:
 
 
 def test_approximations() -> None:
-    row = {cells[0]: cells for cells in rows(section(page_text("diagnostics.md"), "Physics (1.3)"), "code")}
-    assert tuple(codes(row["`1.3.mesh.approximation`"][-1])) == APPROXIMATIONS
+    table = rows(section(page_text("diagnostics.md"), "Physics (1.3)"), "code")
+    (remedy,) = [cells[-1] for cells in table if codes(cells[0]) == ["1.3.mesh.approximation"]]
+    assert tuple(codes(remedy)) == APPROXIMATIONS

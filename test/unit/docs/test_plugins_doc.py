@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from markdown_docs import PAGES, blocks
 
 from foreign_plugins import SCALED_ARM, install_plugin
+from markdown_docs import PAGES, blocks
 from usd_ros_bridge.model.state import ArraySample
 from usd_ros_bridge.testing.controller_conformance import ControllerConformance
 

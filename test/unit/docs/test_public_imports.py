@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from markdown_docs import PAGES, Block, blocks
 
 import usd_ros_bridge
+from markdown_docs import PAGES, Block, blocks
 
 PACKAGE = "usd_ros_bridge"
 PUBLIC_MODULES = ("usd_ros_bridge.testing",)

@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 import pytest
-from markdown_docs import codes, page_text, rows, section
 
+from markdown_docs import codes, page_text, rows, section
 from usd_ros_bridge.backends.base import SensorBackend
 from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.message_types import MESSAGE_TYPES

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from markdown_docs import ROOT, blocks, page_path, page_text
 
+from markdown_docs import ROOT, blocks, page_path, page_text
 from usd_ros_bridge.sweep.run_measurement import STATISTICS
 from usd_ros_bridge.sweep.signals import SIGNALS
 from usd_ros_bridge.sweep.sweep_file import parse_sweep, sweep_schema

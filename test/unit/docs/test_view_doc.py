@@ -1,11 +1,10 @@
-"""docs/reference/view.md against the layers of the page."""
+"""docs/reference/view_layers.md against the layers of the page."""
 
 from __future__ import annotations
 
 from typing import get_args
 
-from markdown_docs import codes, page_text, rows, section
-
+from markdown_docs import codes, page_text, rows
 from usd_ros_bridge.model import message_types
 from usd_ros_bridge.view import layer_drawings, point_clouds, sensor_layers
 from usd_ros_bridge.view.display_layers import (
@@ -18,7 +17,7 @@ from usd_ros_bridge.view.display_layers import (
 from usd_ros_bridge.view.frame_tree import MAX_ROBOTS
 from usd_ros_bridge.view.pictures import ENCODINGS, MAX_SIDE
 
-SHOW = section(page_text("view.md"), "Show")
+SHOW = page_text("view_layers.md")
 LAYERS = list(rows(SHOW, "layer"))
 
 

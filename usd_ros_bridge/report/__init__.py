@@ -1,0 +1,1 @@
+"""Reports about an asset for reviews: one HTML page, and its findings for code scanning and annotations."""

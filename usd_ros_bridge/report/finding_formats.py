@@ -1,0 +1,182 @@
+"""Findings in formats of code review: SARIF 2.1.0 for code scanning, and annotations of GitHub Actions."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from usd_ros_bridge.errors import escaped
+from usd_ros_bridge.model.diagnostics import Diagnostic, Severity, worst_first
+
+REPOSITORY: Final = "https://github.com/usd-ros-bridge/usd_ros_bridge"
+DIAGNOSTICS_PAGE: Final = f"{REPOSITORY}/blob/main/docs/reference/diagnostics.md"
+SARIF_SCHEMA: Final = (
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+)
+
+_SARIF_LEVELS: Final[Mapping[Severity, str]] = {"error": "error", "warning": "warning", "info": "note"}
+_ANNOTATIONS: Final[Mapping[Severity, str]] = {"error": "error", "warning": "warning", "info": "notice"}
+_INTERFACES: Final = "interfaces-22-to-26-29"
+_FRAMES: Final = "frames-and-cameras-27-28"
+_JOINTS: Final = "joints-13-210"
+_PHYSICS: Final = "physics-13"
+_SENSORS: Final = "sensors-14"
+_ANCHORS: Final[Mapping[str, str]] = {
+    "internal": "every-section",
+    "schema": "names-of-attributes-and-schemas",
+    "1.1": "units-axes-transforms-11",
+    "1.2": "composition-12",
+    "1.3": _PHYSICS,
+    **dict.fromkeys(
+        ("1.3.joint", "1.3.cycle", "1.3.articulation", "1.3.limits", "1.3.state", "1.3.pose", "1.3.mimic"),
+        _JOINTS,
+    ),
+    **dict.fromkeys(("1.3.time_samples", "1.3.mesh.data", "1.3.material_binding"), _JOINTS),
+    **dict.fromkeys(("1.3.collision_group", "1.3.point_instancer", "2.10"), _JOINTS),
+    **dict.fromkeys(("1.3.joint.break", "1.3.joint.distance", "1.3.joint.solver"), _PHYSICS),
+    "1.4": _SENSORS,
+    "2.1": "contexts-21",
+    **dict.fromkeys(("2.2", "2.3", "2.4", "2.5", "2.6", "2.9", "2.7.offered"), _INTERFACES),
+    **dict.fromkeys(("2.7", "2.8", "isaac"), _FRAMES),
+    "2.7.sensor": _SENSORS,
+    "3.8": "urdf-38",
+    "4.2.3": "controllers-423",
+    "import": "robot-files-import",
+}
+"""Headings of the page of diagnostics, by code or its first parts; the longest one counts."""
+
+
+def diagnostics_url(code: str) -> str:
+    """Return the address of the section about a code in the page of diagnostics."""
+    parts = code.split(".")
+    names = [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
+    anchor = next((_ANCHORS[name] for name in names if name in _ANCHORS), "")
+    return f"{DIAGNOSTICS_PAGE}#{anchor}" if anchor else DIAGNOSTICS_PAGE
+
+
+# --- Places -------------------------------------------------------------------------------------------------------
+
+
+def _file_of(diagnostic: Diagnostic, asset: str) -> str:
+    """Return the file to annotate: the layer, the archive around it, or the asset where the layer is no file."""
+    layer = diagnostic.layer
+    outer = layer.partition("[")[0] if layer.endswith("]") else layer
+    return outer if outer and Path(outer).is_absolute() else asset
+
+
+def _uri(file: str) -> str:
+    """Return a file as a URI: relative if it is below the working directory."""
+    if "://" in file:
+        return _quoted(file, safe="/:@")
+    here = Path.cwd()
+    path = Path(os.path.abspath(file))  # noqa: PTH100 - links stay as they are
+    if path.is_relative_to(here):
+        return _quoted(path.relative_to(here).as_posix())
+    return f"file://{_quoted(path.as_posix())}"
+
+
+def _quoted(text: str, *, safe: str = "/") -> str:
+    # The name of a file may have bytes that are not UTF-8.
+    return quote(text, safe=safe, errors="surrogateescape")
+
+
+def _message(diagnostic: Diagnostic) -> str:
+    where = f"{diagnostic.path}.{diagnostic.attribute}" if diagnostic.attribute else diagnostic.path
+    text = f"{where}: {diagnostic.message}" if where else diagnostic.message
+    return escaped(f"{text} ({diagnostic.remedy})" if diagnostic.remedy else text)
+
+
+# --- SARIF --------------------------------------------------------------------------------------------------------
+
+
+def to_sarif(diagnostics: Iterable[Diagnostic], *, asset: str, version: str) -> dict[str, Any]:
+    """Return findings as a SARIF 2.1.0 log, worst first.
+
+    Args:
+        diagnostics: The findings.
+        asset: The asset, the place of findings without a file.
+        version: Version of this package.
+    """
+    found = worst_first(diagnostics)
+    codes = list(dict.fromkeys(each.code for each in found))
+    rows = {code: row for row, code in enumerate(codes)}
+    driver = {
+        "name": "usd_ros_bridge",
+        "version": version,
+        "informationUri": REPOSITORY,
+        "rules": [_rule(code) for code in codes],
+    }
+    return {
+        "$schema": SARIF_SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {"driver": driver},
+                "columnKind": "utf16CodeUnits",
+                "results": [_result(each, rows[each.code], asset) for each in found],
+            }
+        ],
+    }
+
+
+def _rule(code: str) -> dict[str, Any]:
+    section = ".".join(part for part in code.split(".") if part.isdigit())
+    text = f"{escaped(code)}: REP 0158, section {section}" if section else escaped(code)
+    url = diagnostics_url(code)
+    return {
+        "id": escaped(code),
+        "shortDescription": {"text": text},
+        "help": {"text": f"Meaning and remedy: {url}", "markdown": f"[Meaning and remedy]({url})"},
+        "helpUri": url,
+    }
+
+
+def _result(diagnostic: Diagnostic, rule: int, asset: str) -> dict[str, Any]:
+    place: dict[str, Any] = {"artifactLocation": {"uri": _uri(_file_of(diagnostic, asset))}}
+    if diagnostic.line:
+        place["region"] = {"startLine": diagnostic.line}
+    location: dict[str, Any] = {"physicalLocation": place}
+    if diagnostic.path:
+        location["logicalLocations"] = [{"fullyQualifiedName": escaped(diagnostic.path), "kind": "object"}]
+    key = "|".join((diagnostic.code, diagnostic.path, diagnostic.attribute, diagnostic.message))
+    digest = hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()
+    return {
+        "ruleId": escaped(diagnostic.code),
+        "ruleIndex": rule,
+        "level": _SARIF_LEVELS[diagnostic.severity],
+        "message": {"text": _message(diagnostic)},
+        "locations": [location],
+        "partialFingerprints": {"usdRosBridgeFinding/v1": digest},
+    }
+
+
+# --- GitHub Actions -----------------------------------------------------------------------------------------------
+
+
+def to_annotations(diagnostics: Iterable[Diagnostic], *, asset: str) -> Iterator[str]:
+    """Yield findings as workflow commands of GitHub Actions, worst first, one line each.
+
+    Args:
+        diagnostics: The findings.
+        asset: The asset, the place of findings without a file.
+    """
+    for each in worst_first(diagnostics):
+        file = _file_of(each, asset)
+        here = f"{Path.cwd()}{os.sep}"
+        properties = {"file": file.removeprefix(here), "title": each.code}
+        if each.line:
+            properties["line"] = str(each.line)
+        written = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
+        yield f"::{_ANNOTATIONS[each.severity]} {written}::{_data(_message(each))}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(escaped(text, keep="\r\n")).replace(":", "%3A").replace(",", "%2C")
