@@ -33,6 +33,9 @@ _FENCE = re.compile(
 _LINK = re.compile(r"(?P<start>\]\()(?P<target>[^)\s#]+)(?P<rest>(?:#[^)\s]*)?(?: \"[^\"]*\")?\))")
 _DIRECTIVE = re.compile(r"^ *<!-- run: .*?-->\n", re.MULTILINE | re.DOTALL)
 _TABLE_ROW = re.compile(r"^ *\|.*\|$", re.MULTILINE)
+_LOADED = re.compile(
+    r"<(?:script|img|iframe)[^>]* src=[\"']?https?:[^>]*>|<link[^>]* rel=[\"']?stylesheet[^>]* href=[\"']?https?:[^>]*>"
+)
 _CODE = re.compile(r"`[^`\n]+`")
 
 
@@ -56,11 +59,16 @@ def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
 
 
 def on_post_page(output: str, page: Any, **_: Any) -> str:
-    """Load mermaid.min.js where a page has a diagram, before the theme would fetch it from elsewhere."""
-    if 'class="mermaid"' not in output:
-        return output
-    address = "../" * page.url.count("/") + MERMAID
-    return output.replace("</head>", f'<script src="{address}"></script></head>', 1)
+    """Load mermaid.min.js where a page has a diagram, and nothing from the network."""
+    # The theme would ask the host of the repository for its number of stars.
+    output = output.replace(' data-md-component="source"', "")
+    if 'class="mermaid"' in output:
+        # Before the theme would fetch it from elsewhere.
+        address = "../" * page.url.count("/") + MERMAID
+        output = output.replace("</head>", f'<script src="{address}"></script></head>', 1)
+    for element in _LOADED.findall(output):
+        log.warning("%s loads from the network: %s", page.file.src_uri, element)
+    return output
 
 
 def on_post_build(config: Any, **_: Any) -> None:

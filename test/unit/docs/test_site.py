@@ -96,11 +96,23 @@ def test_pipes_in_tables_and_none_elsewhere(hooks: SimpleNamespace) -> None:
 
 
 def test_only_pages_with_diagrams_load_mermaid(hooks: SimpleNamespace) -> None:
-    page = SimpleNamespace(url="explanation/architecture.html")
+    page = SimpleNamespace(
+        url="explanation/architecture.html", file=SimpleNamespace(src_uri="explanation/architecture.md")
+    )
     plain = "<html><head></head><body></body></html>"
     assert hooks.on_post_page(plain, page) == plain
     drawn = hooks.on_post_page(plain.replace("<body>", '<body><pre class="mermaid">'), page)
     assert f'<script src="../{hooks.MERMAID}"></script></head>' in drawn
+
+
+def test_a_page_that_loads_from_the_network_is_reported(
+    hooks: SimpleNamespace, caplog: pytest.LogCaptureFixture
+) -> None:
+    page = SimpleNamespace(url="a.html", file=SimpleNamespace(src_uri="a.md"))
+    hooks.on_post_page('<a href="https://x.org"></a><div data-md-component="source"></div>', page)
+    assert not caplog.records
+    hooks.on_post_page('<script async src="https://x.org/a.js"></script>', page)
+    assert "a.md loads from the network" in caplog.text
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
