@@ -41,12 +41,13 @@ test-long: setup-tests ## the tests with random examples, with four times as man
 bench: setup-tests ## all benchmarks, into benchmarks/results.json; ARGS="--only frames --quick"
 	@"$(BIN)/python" -m benchmarks $(ARGS)
 
-lint: setup-tests ## ruff, mypy --strict and the import contracts
+lint: setup-tests ## ruff, mypy --strict, the import contracts, the project's files and the words of the documents
 	@status=0; \
 	"$(BIN)/ruff" check . || status=1; \
 	"$(BIN)/ruff" format --check . || status=1; \
 	"$(BIN)/mypy" || status=1; \
 	"$(BIN)/lint-imports" || status=1; \
+	tools/check_project.sh || status=1; \
 	exit $$status
 
 format: setup-tests ## format the code with ruff

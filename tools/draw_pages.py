@@ -60,9 +60,17 @@ def main() -> None:
 
 def _draw(browser: Any, name: str, command: Sequence[str | Path]) -> None:
     run = PageRun(*command, "--no-live", "--view")
+    try:
+        save_page(browser, run.url, name)
+    finally:
+        run.close()
+
+
+def save_page(browser: Any, url: str, name: str) -> None:
+    """Save what a bridge's page shows as docs/pictures/NAME.png."""
     page = browser.new_page(viewport=SIZE)
     try:
-        page.goto(run.url)
+        page.goto(url)
         notice = page.locator(".mantine-Notification-root", has_text="Software WebGL")
         notice.locator("button").click(timeout=WAIT_MS)
         page.wait_for_timeout(FADED_MS)
@@ -72,7 +80,6 @@ def _draw(browser: Any, name: str, command: Sequence[str | Path]) -> None:
         print(f"{path}: {path.stat().st_size // 1000} kB")
     finally:
         page.close()
-        run.close()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Follow tutorials as a reader does, and draw their pictures from the files that this leaves.
 
-`python tools/draw_tutorial_pictures.py [NAME ...]` runs all blocks of docs/tutorials/NAME.md in an empty directory, over DDS on
-the loopback, and writes docs/pictures/tutorial_NAME.png. It needs `pip install -r tools/recordings-requirements.txt` and pytest.
+`python tools/draw_tutorial_pictures.py [NAME ...]` runs all blocks of docs/tutorials/NAME.md in an empty directory,
+over DDS on loopback, and writes docs/pictures/tutorial_NAME.png. It needs the packages of
+tools/recordings-requirements.txt, and pytest.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from PIL import Image  # noqa: E402
 from rosbags.highlevel import AnyReader  # noqa: E402
 
 from doc_walk import DocWalk, steps  # noqa: E402 - it lies beside the tests
+from usd_ros_bridge import BridgeOptions, OfflineBridge, load_plan  # noqa: E402
 
 plt.switch_backend("agg")
 mpl.rcParams.update(
@@ -99,11 +101,11 @@ def seconds(message: Any) -> float:
     return float(message.header.stamp.sec + 1e-9 * message.header.stamp.nanosec)
 
 
-# --- Sensor suite ------------------------------------------------------------------------------------------------------
+# --- Sensor suite -------------------------------------------------------------------------------------------
 
 
 def draw_sensor_suite(directory: Path) -> Any:
-    """Draw picture and depth of one moment, all scans in the frame of the odometry, and the distance ahead over time."""
+    """Draw picture and depth of one moment, all scans in the frame of the odometry, and the distance driven."""
     messages = read_messages(directory / "suite.mcap")
     figure = plt.figure(figsize=(9.0, 6.4), layout="constrained")
     grid = figure.add_gridspec(2, 2)
@@ -161,7 +163,7 @@ def _draw_distances(axes: Any, messages: dict[str, list[Any]]) -> None:
     axes.legend(loc="upper left")
 
 
-# --- Fleet -------------------------------------------------------------------------------------------------------------
+# --- Fleet --------------------------------------------------------------------------------------------------
 
 
 def draw_a_fleet(directory: Path) -> Any:
@@ -199,7 +201,7 @@ def _first_gap(rows: list[dict[str, str]], robot: str) -> float:
     raise ValueError(f"{robot} did not start again")
 
 
-# --- Inside your simulator ---------------------------------------------------------------------------------------------
+# --- Inside your simulator ----------------------------------------------------------------------------------
 
 
 def draw_inside_your_simulator(directory: Path) -> Any:
@@ -238,10 +240,65 @@ def amplitude(argument: Any, modulus: float) -> Any:
     return angle
 
 
+# --- Test in CI ---------------------------------------------------------------------------------------------
+
+
+def draw_test_in_ci(directory: Path) -> Any:
+    """Draw the distance by odometry and by lidar of the failed test, and of the same drive with the asset of main."""
+    failed = directory / "test-results" / "test.test_rover-test_odometry_agrees_with_the_lidar.mcap"
+    passed = directory / "passed.mcap"
+    drive_forward(directory / ".main" / "rover" / "world.usda", passed)
+    figure, axes = plt.subplots(1, 2, figsize=(8.0, 3.2), sharey=True, layout="constrained")
+    titles = ("main: the test passes", "smaller wheels: the test fails")
+    for each, title, recording in zip(axes, titles, (passed, failed), strict=True):
+        messages = read_messages(recording)
+        scans, odometry = messages["/rover/scan"], messages["/rover/odom"]
+        ahead = np.array([scan.ranges[round(-scan.angle_min / scan.angle_increment)] for scan in scans])
+        x = [message.pose.pose.position.x for message in odometry]
+        each.plot([seconds(message) for message in odometry], x, color=RED, label="odometry")
+        each.plot([seconds(scan) for scan in scans], ahead[0] - ahead, ".", color=BLUE, label="lidar")
+        each.set(title=title, xlabel="simulated time (s)")
+    axes[0].set(ylabel="distance driven (m)")
+    axes[0].legend(loc="upper left")
+    return figure
+
+
+def drive_forward(asset: Path, recording: Path) -> None:
+    """Record the drive of the test."""
+    with OfflineBridge(load_plan(asset), "mujoco", options=BridgeOptions(record=str(recording))) as bridge:
+        for tick in range(421):
+            if tick >= 20 and tick % 10 == 0:
+                bridge.send("/rover/cmd_vel", {"linear": {"x": 0.5}})
+            bridge.step(time_ns=tick * 10_000_000)
+
+
+# --- Data set -----------------------------------------------------------------------------------------------
+
+
+def draw_data_set_100_runs(directory: Path) -> Any:
+    """Draw grip over distance with the fitted line, and how well it estimates the grip of new runs."""
+    learned = directory / "learned.csv"
+    slope, offset = (float(number) for number in learned.read_text().splitlines()[0].lstrip("# ").split(","))
+    distance, grip = np.loadtxt(learned, delimiter=",").T
+    figure, (curve, estimates) = plt.subplots(1, 2, figsize=(8.0, 3.4), layout="constrained")
+    grid = np.linspace(distance.min(), distance.max(), 200)
+    curve.plot(grid, slope / grid + offset, color=GREY, label="fitted")
+    curve.plot(distance[:80], grip[:80], ".", color=BLUE, label="80 runs to learn from")
+    curve.plot(distance[80:], grip[80:], "x", color=RED, label="20 new runs")
+    curve.set(xlabel="braking distance by lidar (m)", ylabel="grip")
+    curve.legend()
+    estimates.plot([0.1, 0.6], [0.1, 0.6], color=GREY)
+    estimates.plot(grip[80:], slope / distance[80:] + offset, "x", color=RED)
+    estimates.set(xlabel="grip", ylabel="estimated grip", title="20 new runs", aspect="equal")
+    return figure
+
+
 DRAWN: dict[str, Callable[[Path], Any]] = {
     "sensor_suite": draw_sensor_suite,
     "a_fleet": draw_a_fleet,
     "inside_your_simulator": draw_inside_your_simulator,
+    "test_in_ci": draw_test_in_ci,
+    "data_set_100_runs": draw_data_set_100_runs,
 }
 """What draws the picture of each tutorial."""
 

@@ -45,8 +45,10 @@ def joined(parts: Iterable[object], separator: str = "") -> Html:
 
 
 def prim(path: str) -> Html:
-    """Return a prim path; browsers may break the line after each slash."""
-    return Html(f"<code>{text(path).replace('/', '/<wbr>')}</code>")
+    """Return a prim path. Where it is too long for its cell, its beginning is cut; the pointer shows it whole."""
+    return (
+        Html(f'<code class="prim" title="{text(path)}"><bdi>{text(path)}</bdi></code>') if path else Html("")
+    )
 
 
 def number(value: float | None, *, digits: int = 4) -> str:
@@ -67,24 +69,21 @@ def table(
     """Yield a table; nothing if it has no rows.
 
     Args:
-        columns: Headings. `#` before one: the column has numbers.
+        columns: Headings. `#` before one: the column has numbers; `~`: it has sentences, and is wide.
         rows: Cells: text, HTML, numbers, or None for an empty cell.
         row_classes: Classes of the rows, if they have any.
     """
     found = list(rows)
     if not found:
         return
-    numeric = [each.startswith("#") for each in columns]
+    classes = [_class({"#": "number", "~": "wide"}.get(each[0], "")) for each in columns]
     heads = "".join(
-        f'<th scope="col"{_class("number" if is_number else "")}>{text(each.lstrip("#"))}</th>'
-        for each, is_number in zip(columns, numeric, strict=True)
+        f'<th scope="col"{style}>{text(each.lstrip("#~"))}</th>'
+        for each, style in zip(columns, classes, strict=True)
     )
     yield f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>'
     for index, row in enumerate(found[:MAX_ROWS]):
-        cells = "".join(
-            f"<td{_class('number' if is_number else '')}>{_cell(value)}</td>"
-            for value, is_number in zip(row, numeric, strict=True)
-        )
+        cells = "".join(f"<td{style}>{_cell(value)}</td>" for value, style in zip(row, classes, strict=True))
         yield f"<tr{_class(row_classes[index] if row_classes else '')}>{cells}</tr>"
     yield "</tbody></table></div>"
     if len(found) > MAX_ROWS:

@@ -14,6 +14,7 @@ from usd_ros_bridge.model.physics import WORLD_BODY, Body, Collider, Mesh, Physi
 from usd_ros_bridge.model.plan import WORLD, BridgePlan
 from usd_ros_bridge.model.sensors import Sensor
 from usd_ros_bridge.report.html_parts import Html, element, facts, joined, number, numbers, prim, table, text
+from usd_ros_bridge.spatial.pose import Pose
 
 MAX_PAIRS: Final = 300
 """Filtered pairs that are listed."""
@@ -99,9 +100,10 @@ def _self_collision(scene: PhysicsScene, robot: int) -> str:
 def _not_simulated(diagnostics: Sequence[Diagnostic]) -> Iterator[str]:
     found = [each for each in diagnostics if each.code.startswith(_PHYSICS_CODE)]
     if not found:
-        yield "<p>All physics that the asset authors, and the bridge knows, is simulated as authored.</p>"
+        yield "<p>No finding says that something is not simulated as authored.</p>"
         return
-    yield f"<p>{len(found)} findings say what is not simulated as authored:</p><ul>"
+    plural = "" if len(found) == 1 else "s"
+    yield f"<p>{len(found)} finding{plural} about physics, such as what is not simulated:</p><ul>"
     for each in found[:50]:
         yield f"<li>{prim(each.path)}: {text(each.message)} (<code>{text(each.code)}</code>)</li>"
     if len(found) > 50:
@@ -192,22 +194,10 @@ def sensors_section(plan: BridgePlan) -> Iterator[str]:
     if plan.physics is not None:
         for each in plan.physics.sensors:
             kind = type(each).__name__.removesuffix("Sensor")
-            values = [
-                f"{field.name} {_value(getattr(each, field.name))}"
-                for field in fields(each)
-                if field.name not in _COMMON
-            ]
             noise = [f"noise {each.noise_stddev:.4g}"] if each.noise_stddev else []
-            rows.append(
-                (
-                    prim(each.path),
-                    kind,
-                    each.type,
-                    number(each.rate),
-                    _name(plan.physics, each.body),
-                    _list(values + noise),
-                )
-            )
+            values = [*_own_values(plan, each), *noise]
+            body = _name(plan.physics, each.body)
+            rows.append((prim(each.path), kind, each.type, number(each.rate), body, _list(values)))
     for model in plan.sensors:
         values = [f"{name} {_value(value)}" for name, value in model.values.items()]
         rows.append((prim(model.path), model.schema, "", "", "", _list(values)))
@@ -220,11 +210,28 @@ def sensors_section(plan: BridgePlan) -> Iterator[str]:
         yield '<p class="quiet">None.</p>'
 
 
+def _own_values(plan: BridgePlan, sensor: Sensor) -> Iterator[str]:
+    """Yield the attributes of a sensor's kind; indices as what they stand for."""
+    for field in fields(sensor):
+        value = getattr(sensor, field.name)
+        if field.name in _COMMON or isinstance(value, Pose) or value in ("", None):
+            continue
+        if field.name == "camera":
+            value = plan.scene.cameras[value].path
+        elif field.name == "joint" and plan.physics is not None:
+            value = plan.physics.joints[value].path if value >= 0 else "none"
+        elif field.name == "frame_body":
+            continue
+        yield f"{field.name} {_value(value)}"
+
+
 def _list(values: Sequence[str]) -> Html:
     return joined([element("div", each) for each in values])
 
 
 def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.4g}" if math.isfinite(value) else "no limit"
     if isinstance(value, tuple):

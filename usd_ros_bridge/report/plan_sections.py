@@ -53,7 +53,7 @@ def findings_section(diagnostics: Sequence[Diagnostic]) -> Iterator[str]:
         severity = element("b", each.severity, class_=each.severity)
         code = element("a", each.code, href=diagnostics_url(each.code), rel="noreferrer")
         rows.append((severity, code, joined([each.message, remedy]), where, element("code", each.place)))
-    yield from table(("severity", "code", "finding and remedy", "prim", "file and line"), rows)
+    yield from table(("severity", "code", "~finding and remedy", "prim", "file and line"), rows)
 
 
 # --- Differences --------------------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ def frames_section(plan: BridgePlan) -> Iterator[str]:
     """Yield the robots, each with its frame tree."""
     yield (
         '<p class="quiet"><span class="legend"></span> moves: /tf &emsp; <span class="legend static"></span> fixed: '
-        "/tf_static. Behind a frame: the joint above it. Click a frame to mark it in the 3D view.</p>"
+        "/tf_static. Grey: the joint that moves a frame, or fixes it. Click a frame to mark it in the 3D view.</p>"
     )
     for index, robot in enumerate(plan.robots[:MAX_ROBOTS]):
         opened = " open" if index < MAX_OPEN_ROBOTS else ""
@@ -133,7 +133,7 @@ def joints_section(plan: BridgePlan) -> Iterator[str]:
     dofs = {} if plan.physics is None else _dofs_by_row(plan)
     columns = (
         *("joint", "type", "parent", "child", "axis", "#position", "#lower", "#upper", "#max. velocity"),
-        *("#max. effort", "drive", "follows", "prim"),
+        *("#max. effort", "~drive", "follows", "prim"),
     )
     for robot in plan.robots[:MAX_ROBOTS]:
         if not robot.joints:
@@ -191,7 +191,7 @@ def _leader(plan: BridgePlan, dof: DofPlan) -> str:
 
 def interfaces_section(plan: BridgePlan) -> Iterator[str]:
     """Yield topics, services and actions."""
-    columns = ("name", "kind", "type", "#Hz", "frame_id", "QoS", "state", "prim")
+    columns = ("name", "kind", "type", "#Hz", "frame_id", "~QoS", "state", "prim")
     interfaces: list[TopicPlan | ServicePlan | ActionPlan] = [*plan.topics, *plan.services, *plan.actions]
     yield from table(columns, [_interface_row(each) for each in interfaces])
     if not interfaces:
@@ -247,7 +247,7 @@ def controllers_section(plan: BridgePlan) -> Iterator[str]:
         schema = each.schema + (" (implied)" if each.implied else "")
         interfaces = joined(map(prim, each.interfaces), "<br>")
         rows.append((prim(each.path), schema, ", ".join(each.joints), interfaces, shown, _state(each)))
-    yield from table(("controller", "schema", "joints", "interfaces", "parameters", "state"), rows)
+    yield from table(("controller", "schema", "~joints", "interfaces", "parameters", "state"), rows)
     if not rows:
         yield '<p class="quiet">None.</p>'
 

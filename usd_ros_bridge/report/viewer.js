@@ -69,10 +69,10 @@
       float light = 0.3 + 0.2 * n.y + 0.55 * max(dot(n, normalize(sight + vec3(0.25, 0.55, 0.1))), 0.0);
       result = vec4(pow(base.rgb * light, vec3(1.0 / 2.2)), base.a);
     }`;
-  const LINE_VERTEX = `#version 300 es
+  const AXIS_VERTEX = `#version 300 es
     in vec3 position; in vec4 tint; uniform mat4 camera; out vec4 shade;
     void main() { shade = tint; gl_Position = camera * vec4(position, 1.0); }`;
-  const LINE_FRAGMENT = `#version 300 es
+  const AXIS_FRAGMENT = `#version 300 es
     precision highp float;
     in vec4 shade; out vec4 result;
     void main() { result = shade; }`;
@@ -85,12 +85,12 @@
       const gl = this.gl = canvas.getContext("webgl2", { antialias: true, premultipliedAlpha: false });
       if (!gl) throw new Error("this browser has no WebGL 2");
       this.surface = this.program(VERTEX, FRAGMENT, ["position", "normal", "uv"]);
-      this.lines = this.program(LINE_VERTEX, LINE_FRAGMENT, ["position", "tint"]);
+      this.axes = this.program(AXIS_VERTEX, AXIS_FRAGMENT, ["position", "tint"]);
       this.names = ["camera", "model", "color", "eye", "smooth_shaded", "textured"];
       this.places = Object.fromEntries(this.names.map((each) => [each, gl.getUniformLocation(this.surface, each)]));
-      this.lineCamera = gl.getUniformLocation(this.lines, "camera");
-      this.lineBuffer = gl.createBuffer();
-      this.lineArray = gl.createVertexArray();
+      this.axisCamera = gl.getUniformLocation(this.axes, "camera");
+      this.axisBuffer = gl.createBuffer();
+      this.axisArray = gl.createVertexArray();
       this.nodes = base64 ? this.load(readGlb(base64)) : [];
       this.frames = settings.frames.map((each) => ({ ...each, world: multiply(FROM_ROS, each.matrix) }));
       this.addLabels();
@@ -256,7 +256,7 @@
       const far = this.distance + 60 * settings.radius;
       this.camera = multiply(perspective(0.7, width / height, Math.max(0.002 * far / 60, 0.01 * this.distance), far), this.look);
       this.drawSurfaces(eye);
-      this.drawLines();
+      this.drawAxes(eye);
       this.placeLabels();
       canvas.dataset.drawn = String(1 + Number(canvas.dataset.drawn || 0));
     }
@@ -285,30 +285,34 @@
       gl.disable(gl.BLEND); gl.depthMask(true);
     }
 
-    drawLines() {
+    drawAxes(eye) {
       const { gl, shown, selected } = this, values = [];
       const length = 0.09 * this.settings.radius;
       for (const frame of this.frames) {
         const chosen = frame.key === selected;
         if (!shown.axes && !chosen) continue;
-        const m = frame.world, size = length * (chosen ? 2.5 : 1);
+        const m = frame.world, size = length * (chosen ? 2.5 : 1), start = [m[12], m[13], m[14]];
         for (let axis = 0; axis < 3; axis++) {
           const tint = [0.12, 0.12, 0.12, 1];
-          tint[axis] = axis === 2 ? 1 : 0.85;
-          values.push(m[12], m[13], m[14], ...tint);
-          values.push(...[0, 1, 2].map((i) => m[12 + i] + size * m[4 * axis + i]), ...tint);
+          tint[axis] = axis === 2 ? 1 : 0.8;
+          const along = [0, 1, 2].map((i) => size * m[4 * axis + i]);
+          const end = start.map((value, i) => value + along[i]);
+          // A ribbon that faces the eye: WebGL's own lines are one pixel wide.
+          const side = unit(cross(along, subtract(eye, start))).map((value) => 0.0016 * this.distance * value);
+          const corners = [[start, 1], [end, 1], [end, -1], [start, 1], [end, -1], [start, -1]];
+          for (const [point, sign] of corners) values.push(...point.map((value, i) => value + sign * side[i]), ...tint);
         }
       }
       if (!values.length) return;
       gl.disable(gl.DEPTH_TEST);
-      gl.useProgram(this.lines);
-      gl.uniformMatrix4fv(this.lineCamera, false, this.camera);
-      gl.bindVertexArray(this.lineArray);
-      gl.bindBuffer(gl.ARRAY_BUFFER, this.lineBuffer);
+      gl.useProgram(this.axes);
+      gl.uniformMatrix4fv(this.axisCamera, false, this.camera);
+      gl.bindVertexArray(this.axisArray);
+      gl.bindBuffer(gl.ARRAY_BUFFER, this.axisBuffer);
       gl.bufferData(gl.ARRAY_BUFFER, new Float32Array(values), gl.DYNAMIC_DRAW);
       gl.enableVertexAttribArray(0); gl.vertexAttribPointer(0, 3, gl.FLOAT, false, 28, 0);
       gl.enableVertexAttribArray(1); gl.vertexAttribPointer(1, 4, gl.FLOAT, false, 28, 12);
-      gl.drawArrays(gl.LINES, 0, values.length / 7);
+      gl.drawArrays(gl.TRIANGLES, 0, values.length / 7);
       gl.bindVertexArray(null);
     }
 

@@ -66,5 +66,8 @@ def test_numbers_are_short(value: float | None, shown: str) -> None:
     assert number(value) == shown
 
 
-def test_prim_paths_break_after_a_slash() -> None:
-    assert prim("/robot/<b>") == "<code>/<wbr>robot/<wbr>&lt;b&gt;</code>"
+def test_prim_paths_are_whole_and_escaped() -> None:
+    assert prim("/robot/<b>") == (
+        '<code class="prim" title="/robot/&lt;b&gt;"><bdi>/robot/&lt;b&gt;</bdi></code>'
+    )
+    assert prim("") == ""

@@ -1,0 +1,69 @@
+"""What the recipes name exists: attributes, command-line options, node parameters, and their launch files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from markdown_docs import DOCS, blocks, codes, without_fences
+from usd_ros_bridge.cli.main import cli
+from usd_ros_bridge.model.property_names import KNOWN
+from usd_ros_bridge.options import OPTIONS
+
+RECIPES = sorted(set((DOCS / "how_to").glob("*.md")) - {DOCS / "how_to" / "docker.md"})
+OTHERS = {"--ipc", "--shm-size", "--clock", "--qos-profile-overrides-path", "--ros-args", "--enclave"}
+"""Options of docker, ros2 and ROS arguments."""
+
+
+def options_of(command: click.Command) -> set[str]:
+    """Every option of a command and of those below it."""
+    found = {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            found |= set() if below is None else options_of(below)
+    return found
+
+
+@pytest.mark.parametrize("page", RECIPES, ids=lambda page: page.name)
+def test_attributes_exist(page: Path) -> None:
+    inline = " ".join(codes(without_fences(page.read_text())))
+    named = set(re.findall(r"(?:ros|usd_ros_bridge):[a-z_]+(?::[a-z_]+)+", inline))
+    groups = {name.rpartition(":")[0] for name in KNOWN}
+    assert not named - KNOWN.keys() - groups
+
+
+@pytest.mark.parametrize("page", RECIPES, ids=lambda page: page.name)
+def test_command_line_options_exist(page: Path) -> None:
+    known = options_of(cli) | OTHERS
+    inline = " ".join(codes(without_fences(page.read_text())))
+    shown = " ".join(
+        block.text for block in blocks(page) if block.language == "sh" and "usd_ros_bridge" in block.text
+    )
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", f"{inline} {shown}"))
+    assert not named - known
+
+
+@pytest.mark.parametrize("page", RECIPES, ids=lambda page: page.name)
+def test_parameters_exist(page: Path) -> None:
+    text = page.read_text()
+    named = set(re.findall(r"-p ([a-z_]+):=", text)) - {"use_sim_time"}
+    assert not named - OPTIONS.keys()
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        block
+        for page in RECIPES
+        for block in blocks(page)
+        if block.language == "python" and block.title.endswith(".py")
+    ],
+    ids=str,
+)
+def test_programs_compile(block) -> None:
+    compile(block.text, block.title, "exec")

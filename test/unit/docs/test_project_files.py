@@ -1,0 +1,211 @@
+"""Workflows, Dockerfiles and the citation against the files that they follow; the rules for words on small pages."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import usd_ros_bridge
+from markdown_docs import ROOT
+
+sys.path.insert(0, str(ROOT / "tools"))
+
+import check_words
+import run_workflow
+
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+DOCKERFILES = sorted((ROOT / "docker").glob("*Dockerfile"))
+
+
+def workflow(name: str) -> dict[str, Any]:
+    return run_workflow.load(ROOT / ".github" / "workflows" / name)
+
+
+# --- Workflows ------------------------------------------------------------------------------------------------------
+
+
+def test_ci_makes_what_the_script_makes() -> None:
+    script = (ROOT / ".ci" / "run").read_text()
+    (targets,) = re.findall(r"^for target in (.*); do$", script, re.MULTILINE)
+    made = workflow("ci.yml")["jobs"]["make"]["strategy"]["matrix"]["target"]
+    # The site has a workflow of its own, which publishes it.
+    assert sorted([*made, "docs"]) == sorted(targets.split())
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_workflows_may_do_little(path: Path) -> None:
+    content = run_workflow.load(path)
+    assert content["permissions"] == {"contents": "read"}
+    assert "concurrency" in content
+    writing = {name: job["permissions"] for name, job in content["jobs"].items() if "permissions" in job}
+    assert set(writing) <= {"publish"}, "only publishing may write"
+    for name, job in content["jobs"].items():
+        if name == "publish":
+            assert not any("checkout" in step.get("uses", "") for step in job["steps"])
+            assert job["environment"]["name"] in ("github-pages", "pypi")
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_commands_of_workflows_are_in_the_repository(path: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for job in run_workflow.load(path)["jobs"].values():
+        for step in run_workflow.steps(job):
+            assert "${{" not in step["run"], (
+                "values go through env: text from outside must not become a command"
+            )
+            for target in re.findall(r"\bmake ([a-z][a-z-]*)", step["run"]):
+                assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+            for script in re.findall(r"\btools/\w+\.(?:sh|py)", step["run"]):
+                assert (ROOT / script).exists()
+
+
+def test_the_pythons_are_those_of_the_package() -> None:
+    supported = re.findall(r"Programming Language :: Python :: (3\.\d+)", (ROOT / "setup.py").read_text())
+    for name, job in (("pip.yml", "test"), ("wheels.yml", "build")):
+        assert workflow(name)["jobs"][job]["strategy"]["matrix"]["python"] == supported
+
+
+def test_wheels_are_built_for_every_distribution() -> None:
+    distros = {path.stem for path in (ROOT / "tools" / "requirements").glob("*.txt")} - {"run", "test"}
+    assert set(workflow("wheels.yml")["jobs"]["build"]["strategy"]["matrix"]["ros"]) == distros
+
+
+def test_run_workflow_fills_the_matrix_and_stops_at_a_failure(capfd: pytest.CaptureFixture[str]) -> None:
+    job = {"env": {"ROS": "${{ matrix.ros }}"}}
+    assert run_workflow.run({"name": "one", "run": 'echo "for $ROS"'}, job, {"ros": "jazzy"}) == 0
+    assert run_workflow.run({"name": "two", "run": "false\necho not reached"}, job, {"ros": "jazzy"}) == 1
+    assert capfd.readouterr().out.splitlines() == [
+        "== one",
+        "for jazzy",
+        "== one: status 0",
+        "== two",
+        "== two: status 1",
+    ]
+
+
+# --- Releases and citation ------------------------------------------------------------------------------------------
+
+
+def test_the_citation_has_the_version_of_the_package() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == usd_ros_bridge.__version__
+    assert f"<version>{usd_ros_bridge.__version__}</version>" in (ROOT / "package.xml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("tag", "reason"),
+    [
+        ("1.2.3", "a release has a tag such as v1.2.3, not '1.2.3'"),
+        ("v99.0.0", "has no line '__version__ = \"99.0.0\"'"),
+        ("v99.0.0", "CHANGELOG.md has no section '## 99.0.0'"),
+    ],
+)
+def test_a_release_that_does_not_fit_is_refused(tag: str, reason: str) -> None:
+    done = subprocess.run(
+        [ROOT / "tools" / "check_release.sh", tag], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert reason in done.stderr
+
+
+# --- Containers -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.name)
+def test_images_run_without_rights_of_root(path: Path) -> None:
+    text = path.read_text()
+    user = text.index("\nUSER 1000\n")
+    assert text.rindex("\nRUN ") < user < text.index("\nENTRYPOINT ")
+
+
+@pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.name)
+def test_images_copy_files_that_the_context_has(path: Path) -> None:
+    allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    for source in re.findall(r"^COPY (?:--\S+ )*(\S+) ", path.read_text(), re.MULTILINE):
+        assert (ROOT / source).exists()
+        assert source == "." or source.split("/")[0] in allowed
+    for name in allowed:
+        assert (ROOT / name).exists(), name
+    manifest = (ROOT / "MANIFEST.in").read_text().split()
+    needed = {"Makefile", "setup.py", "setup.cfg", "pyproject.toml", "interfaces", "usd_ros_bridge"}
+    assert needed | {name for name in manifest if (ROOT / name).is_dir() and "/" not in name} <= allowed
+
+
+def test_the_development_container_is_json_with_comments() -> None:
+    text = (ROOT / ".devcontainer" / "devcontainer.json").read_text()
+    content = json.loads(re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE))
+    assert "make setup-tests" in content["postCreateCommand"]
+
+
+# --- Words ----------------------------------------------------------------------------------------------------------
+
+
+def hits(text: str, tmp_path: Path) -> list[str]:
+    page = tmp_path / "page.md"
+    page.write_text(text)
+    return check_words.check([page], check_words.load_rules())
+
+
+def test_rules_are_valid() -> None:
+    assert len(check_words.load_rules()) > 40
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The bridge tells the node.",
+        "It waits in vain.",
+        "The plan is made anew.",
+        "It publishes nothing but this.",
+        "Who measures is the backend.",
+        "What the leader does acts on all.",
+        "Is the frame elsewhere, a warning says so.",
+        "It has a job done.",
+        "An array of nothing is written.",
+        "Everything else is a handler's.",
+        "The other shards go on.",
+    ],
+)
+def test_a_phrase_is_a_hit(text: str, tmp_path: Path) -> None:
+    (hit,) = hits(f"# Title\n\nFirst line.\n{text}\n", tmp_path)
+    assert ":4: " in hit
+
+
+def test_a_phrase_may_go_over_lines(tmp_path: Path) -> None:
+    (hit,) = hits("One line, and it waits in\nvain.\n", tmp_path)
+    assert ":1: 'in vain'" in hit
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`told` and [a link](docs/told.md)",
+        "    indented: told",
+        "```sh\ntold\n```",
+        "~~~\ntold\n```\ntold\n~~~",
+        "<!-- told -->",
+        "It was told. <!-- words: ok -->",
+        "Who may drive?",
+        "What you see is what a client gets.",
+        "It goes on to the next one.",
+    ],
+)
+def test_what_is_allowed_is_no_hit(text: str, tmp_path: Path) -> None:
+    assert hits(text, tmp_path) == []
+
+
+def test_an_invalid_rule_is_named(tmp_path: Path) -> None:
+    rules = tmp_path / "phrases.txt"
+    rules.write_text("# a comment\nfoo | bar\n")
+    with pytest.raises(ValueError, match=r"phrases.txt:2: 2 columns, not 3"):
+        check_words.load_rules(rules)
+    rules.write_text("(foo | bar | because\n")
+    with pytest.raises(ValueError, match=r"phrases.txt:1: missing"):
+        check_words.load_rules(rules)
