@@ -343,14 +343,11 @@ def test_add_an_option(tree: Tree) -> None:
         '        1.0, "Seconds of patience.", range=ranges.FACTOR, flag="--patience", metavar="SECONDS", launch=True\n'
         "    )\n",
     )
-    page, launch = "docs/reference/parameters.md", "launch/bridge.launch.py"
+    launch = "launch/bridge.launch.py"
     declaration = 'DeclareLaunchArgument(\n                "{}",\n'
     default = '                default_value="",\n                description="Patience.",\n            ),\n'
     steps = [
         ("config/bridge.yaml", "    # Start with simulated time paused. ~", "    patience: 1.0\n\n"),
-        (page, "| `start_paused` | bool |", "| `patience` | double | `1.0` | patience, s |\n"),
-        (page, "| `start_paused` | empty |", "| `patience` | empty | the parameter |\n"),
-        (page, "| `--paused` |", "| `--patience SECONDS` | fleet, run | patience, s |\n"),
         (launch, '    "start_paused": bool,\n', '    "patience": float,\n'),
         (
             launch,
@@ -367,6 +364,12 @@ def test_add_an_option(tree: Tree) -> None:
         "from usd_ros_bridge.options import OPTIONS\nprint(OPTIONS['patience'].default, OPTIONS['patience'].flag)"
     )
     assert printed == "1.0 --patience\n"
+    tree.test(*tests, expected="failed")
+    for page, name in (("parameters.md", "node parameters"), ("command_line.md", "common options")):
+        # No change: the file is restored with all others.
+        tree.before(f"docs/reference/{page}", f"<!-- table: {name} -->", "")
+    assert tree.python("tools/reference_tables.py", "--write").returncode == 0
+    assert "`--patience SECONDS`" in (tree.root / "docs" / "reference" / "command_line.md").read_text()
     tree.test(*tests)
 
 
