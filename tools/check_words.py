@@ -38,6 +38,7 @@ _HIDDEN = (
     re.compile(r"(?<=\])\([^)]*\)"),
     re.compile(r"<!--.*?-->"),
     re.compile(r"https?://\S+"),
+    re.compile(r"\S+@\S+"),
 )
 
 
