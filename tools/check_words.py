@@ -19,7 +19,6 @@ RULES = ROOT / "tools" / "words" / "phrases.txt"
 ALLOWED = "<!-- words: ok -->"
 CHECKS = {
     *(
-        "archaism",
         "cliches",
         "hedging",
         "industrial_language",
