@@ -34,4 +34,4 @@ USER 1000
 WORKDIR /home/ubuntu
 STOPSIGNAL SIGINT
 ENTRYPOINT ["workspace_entrypoint"]
-CMD ["ros2", "run", "usd_ros_bridge", "usd_ros_bridge", "run", "--example", "rover", "--no-live"]
+CMD ["usd_ros_bridge", "run", "--example", "rover", "--no-live"]

@@ -7,4 +7,6 @@ source "/opt/ros/$ROS_DISTRO/setup.bash"
 source /opt/usd/bin/activate
 # shellcheck disable=SC1091
 source /workspace/install/setup.bash
+# `ros2 run` passes no signal on: started by its own name, the bridge gets that of `docker stop`.
+PATH="$PATH:/workspace/install/usd_ros_bridge/lib/usd_ros_bridge"
 exec "$@"

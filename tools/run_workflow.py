@@ -28,6 +28,7 @@ def main() -> int:
         "--list", action="store_true", help="show all steps that have commands, and run nothing"
     )
     parser.add_argument("--only", metavar="NAME", help="the one step to run")
+    parser.add_argument("--directory", type=Path, default=ROOT, help="where to run them (default: the clone)")
     parser.add_argument("workflow", nargs="?", help="a file of .github/workflows")
     parser.add_argument("job", nargs="?", help="a job of it")
     parser.add_argument("matrix", nargs="*", metavar="KEY=VALUE", help="values of the job's matrix")
@@ -41,7 +42,7 @@ def main() -> int:
     matrix = dict(pair.split("=", 1) for pair in arguments.matrix)
     for step in steps(job):
         if arguments.only in (None, step["name"]):
-            status = run(step, job, matrix)
+            status = run(step, job, matrix, arguments.directory)
             if status:
                 return status
     return 0
@@ -63,7 +64,7 @@ def list_steps() -> None:
                 print(f"{path.name} {name}: {step['name']}")
 
 
-def run(step: dict[str, Any], job: dict[str, Any], matrix: dict[str, str]) -> int:
+def run(step: dict[str, Any], job: dict[str, Any], matrix: dict[str, str], directory: Path = ROOT) -> int:
     """Run the command of a step as GitHub does, and return its status. `sh -e` is GitHub's default in a container."""
 
     def filled(text: object) -> str:
@@ -77,7 +78,7 @@ def run(step: dict[str, Any], job: dict[str, Any], matrix: dict[str, str]) -> in
     print(f"== {step['name']}", flush=True)
     uses_bash = job.get("defaults", {}).get("run", {}).get("shell") == "bash"
     shell = ["bash", "-eo", "pipefail", "-c"] if uses_bash else ["sh", "-e", "-c"]
-    done = subprocess.run([*shell, step["run"]], cwd=ROOT, env={**os.environ, **variables}, check=False)
+    done = subprocess.run([*shell, step["run"]], cwd=directory, env={**os.environ, **variables}, check=False)
     print(f"== {step['name']}: status {done.returncode}", flush=True)
     return done.returncode
 

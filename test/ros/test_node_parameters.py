@@ -141,6 +141,24 @@ def test_integers_count_as_numbers_while_it_runs(run: Callable[..., Node], ros_h
     assert "Wrong parameter type" in client.set("publish_tf", 1)
 
 
+def test_parameters_show_what_the_command_line_gives(run: Callable[..., Node], ros_harness: Any) -> None:
+    options = {
+        "--backend": "mujoco",
+        "--real-time-factor": "0.5",
+        "--tf-output": "shared",
+        "--duration": "1000",
+    }
+    overruled = ("real_time_factor:=2.0", "backend:=null")
+    arguments = [part for each in options.items() for part in each]
+    parameters = [part for each in overruled for part in ("-p", each)]
+    started(run(ROVER, *arguments, "--ros-args", *parameters))
+    client = ParameterClient(ros_harness)
+    assert client.get("backend") == "mujoco"
+    assert client.get("real_time_factor") == 0.5
+    assert client.get("tf_output") == "shared"
+    assert client.get("duration") == 1000.0
+
+
 @pytest.mark.parametrize(
     "mistake",
     [each for each in MISTAKES if each.code not in REPORTED_AT_RUN_TIME],

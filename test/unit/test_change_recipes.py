@@ -19,8 +19,6 @@ import pytest
 
 pytest.importorskip("click", reason="click is not installed: make setup")
 
-from markdown_docs import page_text, section
-
 ROOT = Path(__file__).resolve().parents[2]
 RUN_S = 250.0
 
@@ -425,11 +423,3 @@ def test_add_a_rule_of_the_rep(tree: Tree) -> None:
         ]
     finally:
         (tree.root / golden).unlink(missing_ok=True)
-
-
-def test_every_recipe_is_followed() -> None:
-    recipes = set(
-        re.findall(r"^- \*\*(.+?)\*\*", section(page_text("architecture.md"), "Recipes"), re.MULTILINE)
-    )
-    text = (ROOT / "CONTRIBUTING.md").read_text()
-    assert json.dumps(sorted(name for name in recipes if name.lower() not in text.lower())) == "[]"

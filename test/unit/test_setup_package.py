@@ -104,6 +104,7 @@ def test_wheel_carries_schemas_examples_and_index_entry(wheel: zipfile.ZipFile) 
     for path in (ROOT / "usd_ros_bridge" / "usd" / "schemas").rglob("*"):
         if path.is_file() and "__pycache__" not in path.parts:
             assert path.relative_to(ROOT).as_posix() in names
+    assert {"usd_ros_bridge/report/viewer.js", "usd_ros_bridge/report/report_style.css"} <= names
     assert not [name for name in names if name.startswith("test/") or "__pycache__" in name]
 
 

@@ -195,7 +195,7 @@ def run_node(
             node = domains.main.node
             if without_shared_memory:
                 node.get_logger().warning(without_shared_memory)
-            values = parameters.declare(node, role.defaults)
+            values = parameters.declare(node, role.defaults, given)
             values |= {
                 **given,
                 "backend_options": values["backend_options"] | given.get("backend_options", {}),

@@ -58,12 +58,16 @@ def descriptor(option: Option) -> Any:
     return made
 
 
-def declare(node: Any, defaults: Mapping[str, object] | None = None) -> dict[str, Any]:
+def declare(
+    node: Any, defaults: Mapping[str, object] | None = None, given: Mapping[str, object] | None = None
+) -> dict[str, Any]:
     """Declare all parameters on `node`.
 
     Args:
         node: An rclpy node.
         defaults: Defaults that differ from those of the table, by name.
+        given: Values of the command line, by name. They have precedence over ROS arguments and parameter files.
+            A parameter shows its value if ROS 2 has the same type for it.
 
     Returns:
         The value of each option, by name, as the options of the bridge have it.
@@ -72,13 +76,22 @@ def declare(node: Any, defaults: Mapping[str, object] | None = None) -> dict[str
         OptionError: A value has the wrong type or form, or is not possible.
     """
     other = defaults or {}
-    given = {
-        name: _declare(node, option, other.get(name, option.parameter_default))
+    fixed = {
+        name: value
+        for name, value in (given or {}).items()
+        if name in OPTIONS
+        and type(value) is type(OPTIONS[name].parameter_default)
+        and not isinstance(value, list)
+    }
+    declared = {
+        name: _declare(
+            node, option, fixed.get(name, other.get(name, option.parameter_default)), is_fixed=name in fixed
+        )
         for name, option in OPTIONS.items()
     }
     sim_time = node.get_parameter(SIM_TIME).value
     node.add_on_set_parameters_callback(lambda parameters: _refuse_changes(parameters, sim_time=sim_time))
-    return {name: OPTIONS[name].value(value) for name, value in given.items()}
+    return {name: OPTIONS[name].value(value) for name, value in declared.items()}
 
 
 def possible_values(name: str, ros_args: Sequence[str]) -> frozenset[str] | None:
@@ -156,12 +169,12 @@ def unknown_parameters(node: Any) -> list[tuple[str, bool]]:
     return found
 
 
-def _declare(node: Any, option: Option, default: object) -> Any:
+def _declare(node: Any, option: Option, default: object, *, is_fixed: bool = False) -> Any:
     if isinstance(default, float):
         take_integer_as_double(node, option.name)
     try:
         # [] in a parameter file unsets the parameter: its value is None.
-        value = node.declare_parameter(option.name, default, descriptor(option)).value
+        value = node.declare_parameter(option.name, default, descriptor(option), is_fixed).value
     except ParameterException as error:
         possible = "" if option.range is None else f" (possible: {option.range})"
         raise OptionError(f"parameter {option.name}: {' '.join(str(error).split())}{possible}") from error

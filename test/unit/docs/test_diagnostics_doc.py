@@ -126,12 +126,15 @@ def reporters(module: ast.Module) -> dict[str, Reporter]:
             # Codes of results of actions are numbers.
             texts = {a.arg for a in function.args.args if a.annotation and ast.unparse(a.annotation) == "str"}
             if "code" in names and "code" in texts:
-                (inner,) = {
+                inner = {
                     name_of(call)
                     for call in ast.walk(function)
                     if isinstance(call, ast.Call) and any(ast.unparse(a) == "code" for a in call.args)
                 }
-                found[function.name] = Reporter(names.index("code"), inner)
+                # What only looks a code up reports nothing.
+                if reporting := inner & found.keys():
+                    (name,) = reporting
+                    found[function.name] = Reporter(names.index("code"), name)
     return found
 
 

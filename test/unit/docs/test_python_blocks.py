@@ -43,6 +43,7 @@ def needs_launch(block: Block) -> bool:
 def test_known_languages_only() -> None:
     """A block in a language that no test knows would be one that nothing checks."""
     assert {block.language for page in PAGES for block in blocks(page)} <= {
+        "ini",
         "json",
         "mermaid",
         "python",

@@ -55,7 +55,9 @@ def sections() -> dict[str, str]:
     for line in page_text("diagnostics.md").splitlines():
         if line.startswith("## "):
             anchor = re.sub(r"[^\w -]", "", line[3:].lower()).replace(" ", "-")
-        elif match := re.match(r"\| \[?`([a-z0-9_.]+)`(?:\]\([^)]*\))? \| [a-z, ]*(?:error|warning|info)", line):
+        elif match := re.match(
+            r"\| \[?`([a-z0-9_.]+)`(?:\]\([^)]*\))? \| [a-z, ]*(?:error|warning|info)", line
+        ):
             found.setdefault(match[1], anchor)
     return found
 
