@@ -250,7 +250,8 @@ def pattern(node: ast.expr) -> str:
 
 
 def test_the_table_lists_every_report_and_no_other() -> None:
-    table = [codes(kind)[0] for kind, _ in rows(REPORTS, "kind")]
+    parts = [part for part in REPORTS.split("\n## ") if "| kind | meaning |" in part]
+    table = [codes(kind)[0] for part in parts for kind, _ in rows(part, "kind")]
     patterns = kinds_in_the_code()
     assert len(patterns) > 20
     assert [kind for kind in table if not any(re.fullmatch(p, kind) for p in patterns)] == []

@@ -29,6 +29,7 @@ from usd_ros_bridge.model.records import (
     attribute_fields,
 )
 from usd_ros_bridge.model.state import Commands, State
+from usd_ros_bridge.options import OPTIONS
 from usd_ros_bridge.planning import contexts, interfaces, names, qos
 from usd_ros_bridge.planning.kinematics import solver_attributes
 from usd_ros_bridge.planning.kinematics.joint_graph import KINDS
@@ -231,6 +232,15 @@ def test_arrays(header: str, arrays: Any) -> None:
     for name, (shape, _, _) in table.items():
         wanted = shape.partition(")")[0] + ")" if "(" in shape else ""
         assert f"{name}: {wanted}" in described, name
+
+
+# --- live.md ------------------------------------------------------------------------------------------------------
+
+
+def test_parameters_that_may_be_set_while_the_node_runs() -> None:
+    table = rows(section(page_text("live.md"), "Parameters"), "parameters")
+    listed = {name for cell, _ in table for name in codes(cell) if "." not in name}
+    assert listed == {option.name for option in OPTIONS.values() if option.live}
 
 
 # --- embedding.md -------------------------------------------------------------------------------------------------
