@@ -1,8 +1,8 @@
 """Follow tutorials as a reader does, and draw their pictures from the files that this leaves.
 
-`python tools/draw_tutorial_pictures.py [NAME ...]` runs all blocks of docs/tutorials/NAME.md in an empty directory, over
-DDS on the loopback, and writes docs/pictures/tutorial_NAME.png. It needs `pip install -r
-tools/recordings-requirements.txt` and pytest.
+`python tools/draw_tutorial_pictures.py [NAME ...]` runs all blocks of docs/tutorials/NAME.md in an empty directory,
+over DDS on loopback, and writes docs/pictures/tutorial_NAME.png. It needs the packages of
+tools/recordings-requirements.txt, and pytest.
 """
 
 from __future__ import annotations
@@ -272,11 +272,33 @@ def drive_forward(asset: Path, recording: Path) -> None:
             bridge.step(time_ns=tick * 10_000_000)
 
 
+# --- Data set -----------------------------------------------------------------------------------------------
+
+
+def draw_data_set_100_runs(directory: Path) -> Any:
+    """Draw grip over distance with the fitted line, and how well it estimates the grip of new runs."""
+    learned = directory / "learned.csv"
+    slope, offset = (float(number) for number in learned.read_text().splitlines()[0].lstrip("# ").split(","))
+    distance, grip = np.loadtxt(learned, delimiter=",").T
+    figure, (curve, estimates) = plt.subplots(1, 2, figsize=(8.0, 3.4), layout="constrained")
+    grid = np.linspace(distance.min(), distance.max(), 200)
+    curve.plot(grid, slope / grid + offset, color=GREY, label="fitted")
+    curve.plot(distance[:80], grip[:80], ".", color=BLUE, label="80 runs to learn from")
+    curve.plot(distance[80:], grip[80:], "x", color=RED, label="20 new runs")
+    curve.set(xlabel="braking distance by lidar (m)", ylabel="grip")
+    curve.legend()
+    estimates.plot([0.1, 0.6], [0.1, 0.6], color=GREY)
+    estimates.plot(grip[80:], slope / distance[80:] + offset, "x", color=RED)
+    estimates.set(xlabel="grip", ylabel="estimated grip", title="20 new runs", aspect="equal")
+    return figure
+
+
 DRAWN: dict[str, Callable[[Path], Any]] = {
     "sensor_suite": draw_sensor_suite,
     "a_fleet": draw_a_fleet,
     "inside_your_simulator": draw_inside_your_simulator,
     "test_in_ci": draw_test_in_ci,
+    "data_set_100_runs": draw_data_set_100_runs,
 }
 """What draws the picture of each tutorial."""
 

@@ -212,6 +212,89 @@ def test_findings_and_differences_of_a_variant_are_shown(open_report) -> None:
     assert page.tab.locator("#frames svg [data-frame]").count() == len(plans[1].robots[0].frames)
 
 
+TEXTURED = """#usda 1.0
+(
+    defaultPrim = "robot"
+    kilogramsPerUnit = 1
+    metersPerUnit = 1
+    timeCodesPerSecond = 1
+    upAxis = "Z"
+)
+def Xform "robot" (prepend apiSchemas = ["RosContextAPI", "PhysicsRigidBodyAPI"])
+{
+    def Mesh "flag" (prepend apiSchemas = ["MaterialBindingAPI"])
+    {
+        point3f[] points = [(0, 0, 0), (1, 0, 0), (1, 0, 1), (0, 0, 1)]
+        int[] faceVertexCounts = [4]
+        int[] faceVertexIndices = [0, 1, 2, 3]
+        texCoord2f[] primvars:st = [(0, 0), (1, 0), (1, 1), (0, 1)] (interpolation = "vertex")
+        rel material:binding = </robot/paint>
+    }
+    def Material "paint"
+    {
+        token outputs:surface.connect = </robot/paint/surface.outputs:surface>
+        def Shader "surface"
+        {
+            uniform token info:id = "UsdPreviewSurface"
+            color3f inputs:diffuseColor.connect = </robot/paint/image.outputs:rgb>
+            token outputs:surface
+        }
+        def Shader "image"
+        {
+            uniform token info:id = "UsdUVTexture"
+            asset inputs:file = @flag.png@
+            float2 inputs:st.connect = </robot/paint/st.outputs:result>
+            color3f outputs:rgb
+        }
+        def Shader "st"
+        {
+            uniform token info:id = "UsdPrimvarReader_float2"
+            string inputs:varname = "st"
+            float2 outputs:result
+        }
+    }
+}
+"""
+
+
+def test_a_texture_is_the_right_way_up(open_report, tmp_path: Path) -> None:
+    from PIL import Image
+
+    image = Image.new("RGB", (64, 64), (255, 0, 0))
+    image.paste((0, 255, 0), (32, 0, 64, 32))
+    image.paste((0, 0, 255), (0, 32, 32, 64))
+    image.paste((255, 255, 0), (32, 32, 64, 64))
+    image.save(tmp_path / "flag.png")
+    (tmp_path / "flag.usda").write_text(TEXTURED)
+    plan = load_plan(tmp_path / "flag.usda", physics=True)
+    page = open_report(plan)
+    page.change(lambda: page.tab.get_by_label("frame axes").uncheck())
+    places = {}
+
+    def found_all(picture: np.ndarray) -> bool:
+        for name, wanted in {"red": "100", "green": "010", "blue": "001", "yellow": "110"}.items():
+            high = [
+                picture[..., row] > 90 if each == "1" else picture[..., row] < 60
+                for row, each in enumerate(wanted)
+            ]
+            rows, columns = np.nonzero(np.logical_and.reduce(high))
+            if len(rows) < 500:
+                return False
+            places[name] = float(rows.mean()), float(columns.mean())
+        return True
+
+    # The image is decoded beside the first drawing.
+    before = page.drawn()
+    if not found_all(page.picture()):
+        page.wait_for_drawing(before)
+        assert found_all(page.picture())
+    # The camera stands at negative Y: X goes to the right, Z up, as the image does.
+    assert places["red"][0] < places["blue"][0]
+    assert places["green"][0] < places["yellow"][0]
+    assert places["red"][1] < places["green"][1]
+    assert places["blue"][1] < places["yellow"][1]
+
+
 def test_markup_in_an_asset_is_text_and_runs_nothing(open_report, tmp_path: Path) -> None:
     plan = load_plan(write_nasty_asset(tmp_path), physics=True)
     page = open_report(plan)

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 import yaml
-from page_files import write_page_files
-from page_runs import ARM
-from rclpy.action import get_action_server_names_and_types_by_node
+from rclpy.action import get_action_names_and_types
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
+from page_files import write_page_files
+from page_runs import ARM
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.export.urdf import robot_urdf
 
@@ -125,7 +125,7 @@ def test_controllers_of_the_file_are_actions_of_the_bridge(
     }
 
     def served() -> bool:
-        found = dict(get_action_server_names_and_types_by_node(ros_harness.node, "usd_ros_bridge", "/"))
+        found = dict(get_action_names_and_types(ros_harness.node))
         return wanted.items() <= found.items()
 
     ros_harness.wait_for(served, timeout=TIMEOUT_S, what=f"the actions {wanted}")

@@ -55,6 +55,8 @@ OPTIONS: dict[str, tuple[str, PlanOptions]] = {
 
 _ADDRESS = re.compile(r"anon:0x\w+")
 """An anonymous layer in a message of OpenUSD, with its address."""
+_CUT = re.compile(r"introduced by @?\S*\.\.\.'")
+"""The end of a long message of OpenUSD, which may be cut in a path."""
 PLUGIN = "it needs a [plug-in](plugins.md)"
 WITHOUT: dict[str, str] = {
     "internal": "it is a bug of the bridge",
@@ -106,8 +108,14 @@ def read(code: str, file: Path) -> Example:
             _, options = OPTIONS.get(code, ("", PlanOptions()))
             plan = load_plan(file.name, physics=True, plan_options=options)
             found = exported(plan, code) if code.startswith("3.8.") else plan.diagnostics
-        lines = tuple(_ADDRESS.sub("anon:...", str(each).replace(f"{FOLDER}{os.sep}", "")) for each in found)
+        lines = tuple(_stable(str(each)) for each in found)
     return Example(code, file, found, lines)
+
+
+def _stable(line: str) -> str:
+    """Return a line without what differs from one clone to the next: addresses, and where a long path was cut."""
+    line = _ADDRESS.sub("anon:...", line.replace(f"{FOLDER}{os.sep}", ""))
+    return _CUT.sub("introduced by ...'", line)
 
 
 def exported(plan: BridgePlan, code: str) -> tuple[Diagnostic, ...]:

@@ -1,4 +1,4 @@
-"""The recipes of docs/explanation/architecture.md, followed to the letter in a copy of the repository.
+"""The recipes of docs/explanation/architecture.md, followed exactly in a copy of the repository.
 
 Each test makes the edits that its recipe names, and runs what they add, or the tests that the recipe says will agree.
 Recipes for packages of others have tests of their own; CONTRIBUTING.md lists all of them.

@@ -50,9 +50,9 @@ _ANCHORS: Final[Mapping[str, str]] = {
 """Headings of the page of diagnostics, by code or its first parts; the longest one counts."""
 
 
-def diagnostics_url(code: str) -> str:
+def diagnostics_url(finding: str) -> str:
     """Return the address of the section about a code in the page of diagnostics."""
-    parts = code.split(".")
+    parts = finding.split(".")
     names = [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
     anchor = next((_ANCHORS[name] for name in names if name in _ANCHORS), "")
     return f"{DIAGNOSTICS_PAGE}#{anchor}" if anchor else DIAGNOSTICS_PAGE

@@ -1,0 +1,61 @@
+"""Launch files that pages show can be loaded, and `ros2 launch` lines of pages name arguments that exist."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("launch", reason="launch comes with a full ROS 2 installation only")
+pytest.importorskip("launch_ros", reason="launch_ros comes with a full ROS 2 installation only")
+
+from launch import LaunchContext
+from launch.launch_description_sources import PythonLaunchDescriptionSource
+
+from markdown_docs import PAGES, ROOT, Block, blocks
+
+TITLED = [(page, block) for page in PAGES for block in blocks(page) if block.title.endswith(".launch.py")]
+_COMMAND = re.compile(r"ros2 launch usd_ros_bridge (\S+\.launch\.py)((?: +[\w]+:=\S+)*)")
+_READ = re.compile(r'(?:Path|load)\("([\w./]+)"\)')
+COMMANDS = sorted(
+    {
+        (match[1], match[2].strip())
+        for page in PAGES
+        for match in _COMMAND.finditer(page.read_text().replace("`", " "))
+    }
+)
+
+
+@pytest.mark.parametrize(("page", "block"), TITLED, ids=lambda value: getattr(value, "title", ""))
+def test_launch_file_of_a_page_can_be_loaded(
+    page: Path, block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for each in blocks(page):
+        if each.title and each.language in ("python", "yaml", "xml"):
+            (tmp_path / each.title).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / each.title).write_text(each.text)
+    # Written by commands of the page, which test_pages.py runs.
+    for name in _READ.findall(block.text):
+        if not (tmp_path / name).exists():
+            (tmp_path / name).write_text("{}")
+    source = PythonLaunchDescriptionSource(str(tmp_path / block.title))
+    assert source.get_launch_description(LaunchContext()).entities
+
+
+def test_pages_show_launch_files() -> None:
+    assert {block.title for _, block in TITLED} >= {"nav2.launch.py", "moveit.launch.py"}
+    assert len(COMMANDS) > 5
+
+
+@pytest.mark.parametrize(("file", "arguments"), COMMANDS)
+def test_arguments_of_a_command_exist(file: str, arguments: str) -> None:
+    source = PythonLaunchDescriptionSource(str(ROOT / "launch" / file))
+    description = source.get_launch_description(LaunchContext())
+    declared = {each.name: each for each in description.get_launch_arguments()}
+    for word in shlex.split(arguments):
+        name, _, value = word.partition(":=")
+        assert name in declared, f"{file} has no argument {name}"
+        assert not declared[name].choices or value in declared[name].choices
