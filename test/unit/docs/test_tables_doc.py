@@ -19,7 +19,6 @@ from usd_ros_bridge.backends.array import ArrayBackend
 from usd_ros_bridge.backends.backend_options import BUILT_IN_BACKENDS as BACKENDS_OF_THE_PACKAGE
 from usd_ros_bridge.backends.base import Backend, Capabilities
 from usd_ros_bridge.backends.registry import load_backend
-from usd_ros_bridge.cli import doctor
 from usd_ros_bridge.model.message_types import JOINT_STATE, JOINT_TRAJECTORY, MESSAGE_TYPES
 from usd_ros_bridge.model.records import (
     ActionRecord,
@@ -242,16 +241,6 @@ def test_parameters_that_may_be_set_while_the_node_runs() -> None:
     table = rows(section(page_text("live.md"), "Parameters"), "parameters")
     listed = {name for cell, _ in table for name in codes(cell) if "." not in name}
     assert listed == {option.name for option in OPTIONS.values() if option.live}
-
-
-# --- doctor.md ----------------------------------------------------------------------------------------------------
-
-
-def test_every_check_of_doctor_stands_in_the_table() -> None:
-    checks = re.findall(
-        r'^        "([^"]+)": check_\w+,$', inspect.getsource(doctor.run_checks), re.MULTILINE
-    )
-    assert [check for check, _ in rows(page_text("doctor.md"), "check")] == checks
 
 
 # --- embedding.md -------------------------------------------------------------------------------------------------
