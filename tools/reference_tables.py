@@ -97,7 +97,7 @@ def node_parameters() -> list[str]:
     types = {"string": "string", "strings": "string[]", "bool": "bool", "int": "int", "double": "double"}
     rows = []
     for name, row in OPTIONS.items():
-        live = "*Live.*" if row.live else "Read-only." if row.read_only else ""
+        live = "*Live*" if row.live else "Read-only." if row.read_only else ""
         rows.append(
             (
                 f"`{name}`",
