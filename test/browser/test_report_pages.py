@@ -164,6 +164,23 @@ def test_a_click_on_a_drawn_frame_marks_it_in_the_3d_view(open_report, rover: Br
     assert page.tab.locator("#scene-labels span.chosen").count() == 0
 
 
+def test_a_click_on_a_mesh_shows_its_prim(open_report, rover: BridgePlan) -> None:
+    page = open_report(rover)
+    red, green, blue = (page.picture()[..., row] for row in range(3))
+    rows, columns = np.nonzero((red > 110) & (red > green + 25) & (green > blue + 25))
+    # A pixel of the orange hull that has only such pixels beside it.
+    seen = {*zip(rows.tolist(), columns.tolist(), strict=True)}
+    row, column = next(
+        at for at in seen if {(at[0] + i, at[1] + j) for i in (-4, 4) for j in (-4, 4)} <= seen
+    )
+    canvas, shown = page.tab.locator("#scene"), page.tab.locator("#scene-picked")
+    canvas.click(position={"x": column, "y": row})
+    assert shown.inner_text() in {each.path for each in rover.physics.visuals}
+    assert shown.inner_text().startswith("/rover/")
+    canvas.click(position={"x": 4, "y": 4})
+    assert shown.inner_text() == ""
+
+
 def test_tables_are_sorted_and_filtered(open_report, rover: BridgePlan) -> None:
     page = open_report(rover)
     rates = page.tab.locator("#interfaces tbody tr td:nth-child(4)")

@@ -11,7 +11,7 @@ pytest.importorskip("launch_ros", reason="launch_ros comes with a full ROS 2 ins
 
 from launch import LaunchContext
 from launch.launch_description_sources import get_launch_description_from_python_launch_file
-from launch.utilities import perform_substitutions
+from launch.utilities import normalize_to_list_of_substitutions, perform_substitutions
 from launch_ros.actions import Node
 
 sys.path.append(str(Path(__file__).parents[1] / "support"))
@@ -55,7 +55,7 @@ def test_launch_file_of_a_page_starts_nodes_in_the_namespace_of_the_robot(
     context = LaunchContext()
 
     def text(substitutions: object) -> str:
-        return perform_substitutions(context, substitutions)  # type: ignore[arg-type]
+        return perform_substitutions(context, normalize_to_list_of_substitutions(substitutions))  # type: ignore[arg-type]
 
     assert [text(node.node_executable) for node in nodes] == executables
     # launch_ros has no public name for the namespace that it was given.

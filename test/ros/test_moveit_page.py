@@ -13,6 +13,7 @@ from rclpy.action import get_action_names_and_types
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
+from tf2_msgs.msg import TFMessage
 
 from page_files import write_page_files
 from page_runs import ARM
@@ -151,3 +152,22 @@ def test_joint_states_and_description_are_those_of_the_files(
         controllers[name]["joints"] for name in controllers["controller_names"]
     )
     assert set(commanded) <= set(states[-1].name)
+
+
+def test_transforms_connect_the_links_as_the_description_does(
+    urdf: ET.Element, arm: Any, ros_harness: Any
+) -> None:
+    parents: dict[str, str] = {}
+
+    def keep(message: Any) -> None:
+        parents.update({row.child_frame_id: row.header.frame_id for row in message.transforms})
+
+    latched = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    ros_harness.node.create_subscription(TFMessage, "/arm/tf", keep, 10)
+    ros_harness.node.create_subscription(TFMessage, "/arm/tf_static", keep, latched)
+    described = {
+        joint.find("child").get("link"): joint.find("parent").get("link")  # type: ignore[union-attr]
+        for joint in urdf.findall("joint")
+    }
+    ros_harness.wait_for(lambda: set(described) <= set(parents), timeout=TIMEOUT_S, what="all frames")
+    assert {child: parents[child] for child in described} == described

@@ -51,7 +51,6 @@ WITH_ANOTHER = {
     "backports": "rosbags",
     "lz4": "rosbags",
     "ruamel": "rosbags",
-    "trimesh": "viser",
     "jsonschema": "ray",
     "matplotlib": "ray",
     "pyarrow": "ray",

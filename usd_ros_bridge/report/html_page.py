@@ -152,12 +152,12 @@ def _view(scene: SceneModel, frames: int) -> Iterator[str]:
         yield f'<label><input type="checkbox" autocomplete="off" data-shows="{name}"{mark}> {label}</label>'
     yield '<button id="scene-fit" type="button">reset view</button>'
     yield '<button id="scene-save" type="button">save as glTF</button>'
-    yield '<span class="quiet">drag: turn, right button or shift: move, wheel: zoom</span></div>'
+    yield '<span class="quiet">drag: turn, right button or shift: move, wheel: zoom, click: prim</span></div>'
     yield (
         '<div class="scene"><canvas id="scene" tabindex="0" aria-label="3D view of the asset at rest"></canvas>'
         '<div class="labels" id="scene-labels"></div></div>'
     )
-    yield '<p id="scene-fault"></p>'
+    yield '<p><code id="scene-picked" aria-live="polite"></code><span id="scene-fault"></span></p>'
     for note in scene.notes:
         yield f'<p class="quiet">{text(note[:1].upper() + note[1:])}.</p>'
 

@@ -58,9 +58,10 @@
   const FRAGMENT = `#version 300 es
     precision highp float;
     in vec3 place, direction; in vec2 at;
-    uniform vec4 color; uniform vec3 eye; uniform bool smooth_shaded, textured; uniform sampler2D image;
+    uniform vec4 color; uniform vec3 eye; uniform bool smooth_shaded, textured, picking; uniform sampler2D image;
     out vec4 result;
     void main() {
+      if (picking) { result = color; return; }
       vec4 base = color;
       if (textured) { vec4 t = texture(image, at); base *= vec4(pow(t.rgb, vec3(2.2)), t.a); }
       vec3 sight = normalize(eye - place);
@@ -86,7 +87,7 @@
       if (!gl) throw new Error("this browser has no WebGL 2");
       this.surface = this.program(VERTEX, FRAGMENT, ["position", "normal", "uv"]);
       this.axes = this.program(AXIS_VERTEX, AXIS_FRAGMENT, ["position", "tint"]);
-      this.names = ["camera", "model", "color", "eye", "smooth_shaded", "textured"];
+      this.names = ["camera", "model", "color", "eye", "smooth_shaded", "textured", "picking"];
       this.places = Object.fromEntries(this.names.map((each) => [each, gl.getUniformLocation(this.surface, each)]));
       this.axisCamera = gl.getUniformLocation(this.axes, "camera");
       this.axisBuffer = gl.createBuffer();
@@ -128,7 +129,7 @@
         const own = fromParts(node.translation || [0, 0, 0], node.rotation || [0, 0, 0, 1], node.scale || [1, 1, 1]);
         const model = multiply(above, own);
         if (node.mesh !== undefined) for (const part of meshes[node.mesh])
-          found.push({ ...part, model, collision: Boolean(node.extras && node.extras.collision) });
+          found.push({ ...part, model, path: node.name || "", collision: Boolean(node.extras && node.extras.collision) });
         for (const child of node.children || []) walk(child, model);
       };
       for (const row of document.scenes[document.scene].nodes) walk(row, IDENTITY);
@@ -189,6 +190,11 @@
       canvas.addEventListener("pointerdown", (event) => {
         canvas.setPointerCapture(event.pointerId);
         pointers.set(event.pointerId, [event.clientX, event.clientY]);
+        this.pressed = [event.clientX, event.clientY];
+      });
+      canvas.addEventListener("click", (event) => {
+        if (Math.hypot(event.clientX - this.pressed[0], event.clientY - this.pressed[1]) < 4)
+          this.picked(this.pick(event.offsetX, event.offsetY));
       });
       for (const name of ["pointerup", "pointercancel"])
         canvas.addEventListener(name, (event) => pointers.delete(event.pointerId));
@@ -261,12 +267,49 @@
       canvas.dataset.drawn = String(1 + Number(canvas.dataset.drawn || 0));
     }
 
+    get visible() {
+      return this.nodes.filter((each) => each.collision ? this.shown.collisions : this.shown.meshes);
+    }
+
+    // The prim path of what is seen at a point of the canvas: all is drawn again, its number in place of its colour.
+    pick(x, y) {
+      const { gl, canvas, places } = this, { width, height } = canvas, scale = width / canvas.clientWidth;
+      const target = gl.createFramebuffer(), color = gl.createRenderbuffer(), depth = gl.createRenderbuffer();
+      gl.bindFramebuffer(gl.FRAMEBUFFER, target);
+      for (const [buffer, format, point] of [[color, gl.RGBA8, gl.COLOR_ATTACHMENT0],
+        [depth, gl.DEPTH_COMPONENT24, gl.DEPTH_ATTACHMENT]]) {
+        gl.bindRenderbuffer(gl.RENDERBUFFER, buffer);
+        gl.renderbufferStorage(gl.RENDERBUFFER, format, width, height);
+        gl.framebufferRenderbuffer(gl.FRAMEBUFFER, point, gl.RENDERBUFFER, buffer);
+      }
+      gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
+      gl.enable(gl.DEPTH_TEST);
+      gl.useProgram(this.surface);
+      gl.uniformMatrix4fv(places.camera, false, this.camera);
+      gl.uniform1i(places.picking, 1);
+      const nodes = this.visible;
+      nodes.forEach((node, row) => {
+        const number = row + 1;
+        gl.uniformMatrix4fv(places.model, false, node.model);
+        gl.uniform4f(places.color, (number & 255) / 255, (number >> 8 & 255) / 255, (number >> 16 & 255) / 255, 1);
+        gl.bindVertexArray(node.array);
+        gl.drawElements(gl.TRIANGLES, node.count, node.kind, 0);
+      });
+      const pixel = new Uint8Array(4);
+      gl.readPixels(Math.floor(x * scale), height - 1 - Math.floor(y * scale), 1, 1, gl.RGBA, gl.UNSIGNED_BYTE, pixel);
+      gl.uniform1i(places.picking, 0);
+      gl.bindFramebuffer(gl.FRAMEBUFFER, null);
+      gl.deleteFramebuffer(target); gl.deleteRenderbuffer(color); gl.deleteRenderbuffer(depth);
+      const found = nodes[pixel[0] + 256 * pixel[1] + 65536 * pixel[2] - 1];
+      return found ? found.path : "";
+    }
+
     drawSurfaces(eye) {
-      const { gl, places, shown } = this;
+      const { gl, places } = this;
       gl.useProgram(this.surface);
       gl.uniformMatrix4fv(places.camera, false, this.camera);
       gl.uniform3fv(places.eye, eye);
-      const nodes = this.nodes.filter((each) => each.collision ? shown.collisions : shown.meshes);
+      const nodes = this.visible;
       for (const blended of [false, true]) {
         if (blended) {
           gl.enable(gl.BLEND); gl.depthMask(false);
@@ -348,6 +391,8 @@
       view.shown[box.dataset.shows] = box.checked;
       box.addEventListener("change", () => { view.shown[box.dataset.shows] = box.checked; view.draw(); });
     }
+    const shown = document.getElementById("scene-picked");
+    view.picked = (path) => { shown.textContent = path; };
     document.getElementById("scene-fit").addEventListener("click", () => view.fit());
     const drawn = [...document.querySelectorAll("[data-frame]")];
     const choose = (node) => {

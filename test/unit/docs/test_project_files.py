@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -113,6 +114,22 @@ def test_a_release_that_does_not_fit_is_refused(tag: str, reason: str) -> None:
     )
     assert done.returncode == 1
     assert reason in done.stderr
+
+
+def test_a_release_that_fits_is_accepted(tmp_path: Path) -> None:
+    version = usd_ros_bridge.__version__
+    for name in ("tools/check_release.sh", "usd_ros_bridge/__init__.py", "package.xml", "CITATION.cff"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n## {version} (2026-12-01)\n")
+    done = subprocess.run(
+        [tmp_path / "tools" / "check_release.sh", f"v{version}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, f"check-release: v{version} can be published\n")
 
 
 # --- Containers -----------------------------------------------------------------------------------------------------

@@ -91,6 +91,8 @@ class BridgeRecording:
 
     def _write_parameters(self, _: Any = None) -> None:
         parameters = self._node.get_parameters_by_prefix("")
+        # Two runs into two files are equal byte for byte: the file's own name stays outside of it.
+        parameters.pop("record", None)
         self.recorder.write_parameters({name: _plain(each.value) for name, each in parameters.items()})
 
 
