@@ -120,6 +120,7 @@ setup(
     package_data={
         NAME: [
             "py.typed",
+            "export/*.json",
             "importing/*.txt",
             "report/*.css",
             "report/*.js",

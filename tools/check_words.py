@@ -19,7 +19,6 @@ RULES = ROOT / "tools" / "words" / "phrases.txt"
 ALLOWED = "<!-- words: ok -->"
 CHECKS = {
     *(
-        "archaism",
         "cliches",
         "hedging",
         "industrial_language",
@@ -38,6 +37,7 @@ _HIDDEN = (
     re.compile(r"(?<=\])\([^)]*\)"),
     re.compile(r"<!--.*?-->"),
     re.compile(r"https?://\S+"),
+    re.compile(r"\S+@\S+"),
 )
 
 

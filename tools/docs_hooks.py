@@ -9,6 +9,7 @@ points, and the build changes them here:
 - Anchors of headings are those of GitHub.
 - `\\|` in a code span of a table is `|`.
 - Blocks of the language mermaid are drawn by mermaid.min.js, a file of the site. Only pages with such a block load it.
+- Search works from disk, too (docs/assets/search_from_disk.js).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ log = logging.getLogger("mkdocs.hooks.docs")
 ROOT = Path(__file__).resolve().parent.parent
 BRANCH = "main"
 MERMAID = "assets/javascripts/mermaid.min.js"
+SEARCH_FROM_DISK = "assets/search_from_disk.js"
 
 _FENCE = re.compile(
     r"^(?P<indent> *)(?P<fence>`{3,}|~{3,}).*?^(?P=indent)(?P=fence) *$", re.MULTILINE | re.DOTALL
@@ -59,13 +61,14 @@ def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
 
 
 def on_post_page(output: str, page: Any, **_: Any) -> str:
-    """Load mermaid.min.js where a page has a diagram, and nothing from the network."""
+    """Load our scripts, mermaid.min.js only where a page has a diagram, and nothing from the network."""
     # The theme would ask the host of the repository for its number of stars.
     output = output.replace(' data-md-component="source"', "")
-    if 'class="mermaid"' in output:
-        # Before the theme would fetch it from elsewhere.
-        address = "../" * page.url.count("/") + MERMAID
-        output = output.replace("</head>", f'<script src="{address}"></script></head>', 1)
+    # Both before the scripts of the theme: it would fetch mermaid from elsewhere.
+    scripts = [SEARCH_FROM_DISK, *([MERMAID] if 'class="mermaid"' in output else [])]
+    above = "../" * page.url.count("/")
+    elements = "".join(f'<script src="{above}{script}"></script>' for script in scripts)
+    output = output.replace("</head>", f"{elements}</head>", 1)
     for element in _LOADED.findall(output):
         log.warning("%s loads from the network: %s", page.file.src_uri, element)
     return output
@@ -79,6 +82,11 @@ def on_post_build(config: Any, **_: Any) -> None:
         shutil.copyfile(source, destination)
     else:
         log.warning("%s is missing: make docs sets it up", source)
+    # A page on disk can load a script, but no JSON: this is the variable that the theme reads there.
+    index = Path(config.site_dir, "search", "search_index.json")
+    index.with_suffix(".js").write_text(
+        f"var __index = {index.read_text(encoding='utf-8')}", encoding="utf-8"
+    )
 
 
 def outside_of_fences(text: str, change: Callable[[str], str]) -> str:

@@ -1,8 +1,8 @@
 """Follow tutorials as a reader does, and draw their pictures from the files that this leaves.
 
 `python tools/draw_tutorial_pictures.py [NAME ...]` runs all blocks of docs/tutorials/NAME.md in an empty directory,
-over DDS on loopback, and writes docs/pictures/tutorial_NAME.png. It needs the packages of
-tools/recordings-requirements.txt, and pytest.
+over DDS on the loopback, and writes docs/pictures/tutorial_NAME.png. It needs `pip install -r
+tools/recordings-requirements.txt` and pytest.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Options: each one once, as a field of a group, with its type, range, default and help.
 
 The groups are `ReadOptions` (open a stage), `PlanOptions` (plan it), `BridgeOptions` (run the plan), and for nodes
-`NodeOptions`, which has all of them. `OPTIONS` lists the node parameters. `docs/reference/parameters.md`,
-`config/bridge.yaml` and the launch files are checked against it by tests.
+`NodeOptions`, which has all of them. `OPTIONS` lists the node parameters. `tools/reference_tables.py`
+writes the tables of the reference from it; `config/bridge.yaml` and the launch files are checked against it by tests.
 """
 
 from __future__ import annotations

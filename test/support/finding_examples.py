@@ -49,6 +49,10 @@ OPTIONS: dict[str, tuple[str, PlanOptions]] = {
         "the parameter `enabled./robot/camera: true`",
         PlanOptions(enabled={"/robot/camera": True}),
     ),
+    "3.8.mesh": (
+        "`robot_urdf(plan, 0)` in Python, which gives no directory for mesh files",
+        PlanOptions(),
+    ),
     "2.4.rate": ("the parameter `rate./robot/camera: 10.0`", PlanOptions(rates={"/robot/camera": 10.0})),
 }
 """What some examples are planned with, in the words of the page."""

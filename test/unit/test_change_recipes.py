@@ -153,11 +153,16 @@ def test_add_a_message_type(tree: Tree, tmp_path: Path) -> None:
         '    "geometry_msgs/msg/PointStamped": MessageCodec(encode=encode_point),\n',
     )
     tree.replace(types, '    POINT_STAMPED: MessageType(display="PointStamped"),\n', "")
+    row = '    POINT_STAMPED: MessageType(of_body=True, in_world=True, display="PointStamped"),\n'
+    tree.before(types, "    POSE_STAMPED: MessageType(", row)
+    table = "test/unit/docs/test_tables_doc.py::test_published_and_commanding_types"
+    tree.test(table, expected="failed")
     tree.before(
-        types,
-        "    POSE_STAMPED: MessageType(",
-        "    POINT_STAMPED: MessageType(of_body=True, in_world=True),\n",
+        "docs/reference/topics.md",
+        "| `geometry_msgs/msg/PoseStamped` | pose",
+        "| `geometry_msgs/msg/PointStamped` | position of the body in the world |\n",
     )
+    tree.test(table)
     (tmp_path / "rover.usda").write_text(STAGE)
     printed = tree.run(
         "from pathlib import Path\n"
@@ -268,6 +273,16 @@ def test_add_a_backend(tree: Tree) -> None:
         '    "still": BackendInfo(summary="does nothing", options={}),\n',
     )
     tree.test("test/unit/backends/test_registry.py")
+    tables = "test/unit/docs/test_tables_doc.py"
+    tests = (f"{tables}::test_backends", f"{tables}::test_options")
+    tree.test(*tests, expected="failed")
+    tree.after(
+        "docs/reference/backends.md",
+        "| [`null`](#null) | as authored | dropped |\n",
+        "| [`still`](#still) | as authored | dropped |\n",
+    )
+    tree.before("docs/reference/backends.md", "## null\n", "## still\n\nNo options. It does nothing.\n\n")
+    tree.test(*tests)
     assert "does nothing" in tree.command("backends")
     tree.run(
         "from usd_ros_bridge import load_plan\n"
@@ -343,14 +358,11 @@ def test_add_an_option(tree: Tree) -> None:
         '        1.0, "Seconds of patience.", range=ranges.FACTOR, flag="--patience", metavar="SECONDS", launch=True\n'
         "    )\n",
     )
-    page, launch = "docs/reference/parameters.md", "launch/bridge.launch.py"
+    launch = "launch/bridge.launch.py"
     declaration = 'DeclareLaunchArgument(\n                "{}",\n'
     default = '                default_value="",\n                description="Patience.",\n            ),\n'
     steps = [
         ("config/bridge.yaml", "    # Start with simulated time paused. ~", "    patience: 1.0\n\n"),
-        (page, "| `start_paused` | bool |", "| `patience` | double | `1.0` | patience, s |\n"),
-        (page, "| `start_paused` | empty |", "| `patience` | empty | the parameter |\n"),
-        (page, "| `--paused` |", "| `--patience SECONDS` | fleet, run | patience, s |\n"),
         (launch, '    "start_paused": bool,\n', '    "patience": float,\n'),
         (
             launch,
@@ -367,6 +379,12 @@ def test_add_an_option(tree: Tree) -> None:
         "from usd_ros_bridge.options import OPTIONS\nprint(OPTIONS['patience'].default, OPTIONS['patience'].flag)"
     )
     assert printed == "1.0 --patience\n"
+    tree.test(*tests, expected="failed")
+    for page, name in (("parameters.md", "node parameters"), ("command_line.md", "common options")):
+        # No change: the file is restored with all others.
+        tree.before(f"docs/reference/{page}", f"<!-- table: {name} -->", "")
+    assert tree.python("tools/reference_tables.py", "--write").returncode == 0
+    assert "`--patience SECONDS`" in (tree.root / "docs" / "reference" / "command_line.md").read_text()
     tree.test(*tests)
 
 

@@ -27,11 +27,11 @@ from usd_ros_bridge.model.plan import (
 )
 from usd_ros_bridge.spatial.pose import Pose
 
-_TOPIC = "path role name type publish_rate frame_id domain_id qos enabled reason"
-_INTERFACE = "path role name type domain_id enabled reason"
-_CONTROLLER = "path schema interfaces joints enabled reason"
-_SENSOR = "path prim schema values"
-_DIAGNOSTIC = "code severity path attribute message remedy layer line"
+TOPIC_KEYS = "path role name type publish_rate frame_id domain_id qos enabled reason"
+INTERFACE_KEYS = "path role name type domain_id enabled reason"
+CONTROLLER_KEYS = "path schema interfaces joints enabled reason"
+SENSOR_KEYS = "path prim schema values"
+DIAGNOSTIC_KEYS = "code severity path attribute message remedy layer line"
 """Attributes that are shown, in this order."""
 
 
@@ -42,21 +42,21 @@ def plan_to_json(plan: BridgePlan) -> dict[str, Any]:
     position and limits of a joint without exactly one degree of freedom. `physics` exists if the plan has it, and
     `sensors` if plug-ins feed any.
     """
-    sensors = {"sensors": [_picked(each, _SENSOR) for each in plan.sensors]} if plan.sensors else {}
+    sensors = {"sensors": [_picked(each, SENSOR_KEYS) for each in plan.sensors]} if plan.sensors else {}
     physics = {} if plan.physics is None else {"physics": physics_to_json(plan.physics)}
     return {
         "asset": plan.asset,
         "robots": [_robot(robot) for robot in plan.robots],
-        "topics": [_picked(topic, _TOPIC) for topic in plan.topics],
-        "services": [_picked(service, _INTERFACE) for service in plan.services],
-        "actions": [_picked(action, _INTERFACE) for action in plan.actions],
+        "topics": [_picked(topic, TOPIC_KEYS) for topic in plan.topics],
+        "services": [_picked(service, INTERFACE_KEYS) for service in plan.services],
+        "actions": [_picked(action, INTERFACE_KEYS) for action in plan.actions],
         "controllers": [
-            {**_picked(controller, _CONTROLLER), **_present(chained=list(controller.chained))}
+            {**_picked(controller, CONTROLLER_KEYS), **_present(chained=list(controller.chained))}
             for controller in plan.controllers
         ],
         **sensors,
         **physics,
-        "diagnostics": [_picked(diagnostic, _DIAGNOSTIC) for diagnostic in plan.diagnostics],
+        "diagnostics": [_picked(diagnostic, DIAGNOSTIC_KEYS) for diagnostic in plan.diagnostics],
     }
 
 

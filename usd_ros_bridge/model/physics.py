@@ -505,7 +505,7 @@ class Actuator:
         control_range: None for none, as the ranges after it.
         force_range: Bounds of its force.
         activation_range: Bounds of its activation.
-        length_range: Of a muscle; None has MuJoCo find it.
+        length_range: Of a muscle; None: MuJoCo computes it.
         inherit_range: Above 0 the control range is that share of its joint's or tendon's limits.
         activation_dimension: -1 for what the kind of activation needs.
         acts_early: The activation at the end of a step counts.

@@ -21,13 +21,18 @@ class Html(str):
     __slots__ = ()
 
 
-def text(value: object) -> Html:
-    """Return a value as HTML: markup and quotes escaped, control characters made visible, bounded in length."""
+def text(value: object, *, limit: int | None = MAX_TEXT) -> Html:
+    """Return a value as HTML: markup and quotes escaped, control characters made visible.
+
+    Args:
+        value: What to show. `Html` is returned as it is.
+        limit: Characters that are shown, None for all.
+    """
     if isinstance(value, Html):
         return value
     shown = str(value)
-    if len(shown) > MAX_TEXT:
-        shown = shown[:MAX_TEXT] + "..."
+    if limit is not None and len(shown) > limit:
+        shown = shown[:limit] + "..."
     return Html(html.escape(escaped(shown, keep="\n"), quote=True))
 
 

@@ -141,6 +141,8 @@ def joints_section(plan: BridgePlan) -> Iterator[str]:
         if len(plan.robots) > 1:
             yield f"<h3>{text(robot.namespace)}</h3>"
         yield from table(columns, [row for joint in robot.joints for row in _joint_rows(plan, joint, dofs)])
+    if len(plan.robots) > MAX_ROBOTS:
+        yield f'<p class="quiet">The joints of the first {MAX_ROBOTS} of {len(plan.robots)} robots.</p>'
     yield '<p class="quiet">Radians and N m, metres and N, and per second. An empty limit: there is none.</p>'
 
 

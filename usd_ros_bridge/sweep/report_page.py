@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import datetime
-import html
 import json
 import math
 from collections import Counter
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from usd_ros_bridge.errors import escaped
+from usd_ros_bridge.report.html_parts import text
 from usd_ros_bridge.sweep.output_directory import REPORT, TABLE, read_document, replaced
 from usd_ros_bridge.sweep.report_figures import MAX_METRICS, ReportPicture, draw_pictures, make_column
 from usd_ros_bridge.sweep.results_table import read_table
@@ -27,7 +26,6 @@ MAX_ROWS: Final = 2000
 """Runs in the report's table; the Parquet file has all."""
 _MAX_REASONS: Final = 50
 _MAX_IDS: Final = 8
-_MAX_TEXT: Final = 2000
 _COMPLETED: Final = "share of completed runs"
 _COLOURS: Final = {"completed": "#4a8f5b", "stopped": "#d9a441", "failed": "#c8553d", "lost": "#5d5d5d"}
 _STYLE: Final = """
@@ -64,7 +62,7 @@ def report_page(document: Mapping[str, Any], table: pa.Table) -> str:
         document: What `sweep.json` has.
         table: The results.
     """
-    name = _text(document.get("name", ""))
+    name = text(document.get("name", ""))
     parts = [
         f"<h1>{name}</h1>",
         *_outcomes(document, table),
@@ -85,7 +83,7 @@ def _outcomes(document: Mapping[str, Any], table: pa.Table) -> Iterator[str]:
     counts = Counter(table["outcome"].to_pylist())
     total = document.get("runs", table.num_rows)
     there = [each for each in OUTCOMES if counts[each]]
-    yield f"<p>{table.num_rows} of {_text(total)} runs are over.</p>"
+    yield f"<p>{table.num_rows} of {text(total)} runs are over.</p>"
     if not there:
         return
     yield '<div class="bar">'
@@ -128,7 +126,7 @@ def _pictures(table: pa.Table) -> Iterator[str]:
 def _figure(picture: ReportPicture) -> str:
     # As an image, an SVG runs no scripts and loads nothing, whatever its texts are.
     data = base64.b64encode(picture.svg).decode("ascii")
-    title = _text(picture.title)
+    title = text(picture.title)
     image = f'<img alt="{title}" src="data:image/svg+xml;base64,{data}">'
     return f"<figure><figcaption>{title}</figcaption>{image}</figure>"
 
@@ -146,8 +144,8 @@ def _faults(table: pa.Table) -> Iterator[str]:
             yield f"<h2>{heading}</h2>"
             yield from _group_table(("outcome", "reason"), groups)
     warnings: dict[tuple[str, ...], list[str]] = {}
-    for run, text in zip(ids, table["warnings"].to_pylist(), strict=True):
-        for line in text.splitlines():
+    for run, warned in zip(ids, table["warnings"].to_pylist(), strict=True):
+        for line in warned.splitlines():
             warnings.setdefault((line,), []).append(run)
     if warnings:
         yield "<h2>Warnings</h2>"
@@ -203,14 +201,14 @@ def _how(document: Mapping[str, Any]) -> Iterator[str]:
     }
     yield "<h2>How it was run</h2>"
     yield from _html_table((), [(name, value) for name, value in facts.items() if value not in (None, "")])
-    text = _text(json.dumps(description, indent=1), None)
-    yield f"<details><summary>Description</summary><pre>{text}</pre></details>"
+    lines = text(json.dumps(description, indent=1), limit=None)
+    yield f"<details><summary>Description</summary><pre>{lines}</pre></details>"
 
 
 def _html_table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
     yield '<div class="scroll"><table>'
     if heads:
-        yield "<thead><tr>" + "".join(f"<th>{_text(head)}</th>" for head in heads) + "</tr></thead>"
+        yield "<thead><tr>" + "".join(f"<th>{text(head)}</th>" for head in heads) + "</tr></thead>"
     yield "<tbody>"
     for row in rows:
         yield "<tr>" + "".join(_cell(value) for value in row) + "</tr>"
@@ -219,9 +217,9 @@ def _html_table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator
 
 def _cell(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return f"<td>{_text('' if value is None else value)}</td>"
-    text = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return f'<td class="number">{text}</td>'
+        return f"<td>{text('' if value is None else value)}</td>"
+    number = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f'<td class="number">{number}</td>'
 
 
 def _columns(table: pa.Table, group: str) -> Iterator[tuple[str, Any]]:
@@ -247,8 +245,3 @@ def _date(seconds: Any) -> str:
     if not isinstance(seconds, (int, float)):
         return ""
     return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def _text(value: Any, limit: int | None = _MAX_TEXT) -> str:
-    """Return text for HTML: characters of markup, quotes and control characters escaped."""
-    return html.escape(escaped(str(value)[:limit], keep="\n"), quote=True)

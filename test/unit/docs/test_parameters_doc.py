@@ -1,36 +1,63 @@
-"""docs/reference/parameters.md against the code: parameters, launch arguments, command line, JSON keys, environment."""
+"""Parameters, launch arguments, command line and environment: the pages, the parameter file and the launch file."""
 
 from __future__ import annotations
 
 import ast
 import re
-from typing import Any
+import runpy
+from types import SimpleNamespace
 
 import pytest
 
 from markdown_docs import ROOT, codes, page_text, rows, section
-from usd_ros_bridge.api import load_plan
-from usd_ros_bridge.export.plan_json import plan_to_json
 from usd_ros_bridge.options import OPTIONS
 
 PAGE = page_text("parameters.md")
+COMMAND_LINE = page_text("command_line.md")
 PACKAGE = ROOT / "usd_ros_bridge"
-TYPES = {"string": "string", "strings": "string[]", "bool": "bool", "int": "int", "double": "double"}
+TOOLS = ROOT / "tools"
+
+
+@pytest.fixture(scope="module")
+def tables() -> SimpleNamespace:
+    """The tool that writes the tables."""
+    pytest.importorskip("click", reason="click is not installed: make setup")
+    pytest.importorskip("yaml", reason="PyYAML is not installed: make setup-tests")
+    return SimpleNamespace(**runpy.run_path(str(TOOLS / "reference_tables.py")))
+
+
+@pytest.mark.parametrize("name", ["parameters.md", "command_line.md", "inspect_json.md"])
+def test_the_tables_are_those_that_the_tool_writes(name: str, tables: SimpleNamespace) -> None:
+    text = page_text(name)
+    assert tables.with_tables(text) == text, "python tools/reference_tables.py --write"
+
+
+def test_every_table_is_on_a_page(tables: SimpleNamespace) -> None:
+    found = [each for name in tables.PAGES for each in re.findall(r"<!-- table: (.*) -->", page_text(name))]
+    assert sorted(found) == sorted(tables.TABLES)
+
+
+def test_every_remark_is_about_an_option(tables: SimpleNamespace) -> None:
+    notes = tables.NOTES
+    assert set(notes) == {"parameters", "launch", "commands", "options"}
+    assert set(notes["parameters"]) <= set(OPTIONS)
+    text = "\n".join(tables.launch_arguments())
+    assert [name for name in notes["launch"] if f"| `{name}` |" not in text] == []
+    commands = tables.commands()
+    assert set(commands) <= set(notes["commands"]), "each command says where more is"
+    options = {
+        (name, option.opts[-1]) for name, command in commands.items() for option in tables.options_of(command)
+    }
+    for key in notes["options"]:
+        command, _, option = key.rpartition(" ")
+        of = {each for each, name in options if name == option}
+        assert of
+        assert not command or command == "common" or command in of, key
 
 
 def test_every_node_parameter_stands_in_the_table() -> None:
-    table = {codes(name)[0]: (kind, default) for name, kind, default, _ in rows(PAGE, "name")}
-    expected = {name: (TYPES[each.kind], shown(each.parameter_default)) for name, each in OPTIONS.items()}
-    assert table == expected
-    assert list(table) == list(expected), "in the order of the declaration"
-
-
-def shown(default: Any) -> str:
-    if default == [""]:
-        return ""
-    if isinstance(default, bool):
-        return f"`{str(default).lower()}`"
-    return f'`"{default}"`' if isinstance(default, str) else f"`{default}`"
+    names = [codes(name)[0] for name, *_ in rows(PAGE, "name")]
+    assert names == list(OPTIONS), "in the order of the declaration"
 
 
 def test_the_parameter_file_has_the_same_parameters_and_defaults() -> None:
@@ -42,17 +69,6 @@ def test_the_parameter_file_has_the_same_parameters_and_defaults() -> None:
     for name, value in active.items():
         if name in OPTIONS:
             assert value == OPTIONS[name].parameter_default, name
-
-
-def test_every_launch_argument_stands_in_the_table() -> None:
-    tree = ast.parse((ROOT / "launch" / "bridge.launch.py").read_text())
-    arguments = {}
-    for call in ast.walk(tree):
-        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "DeclareLaunchArgument":
-            default = next((word.value for word in call.keywords if word.arg == "default_value"), None)
-            arguments[ast.literal_eval(call.args[0])] = launch_default(default)
-    assert arguments
-    assert {codes(name)[0]: default for name, default, _ in rows(PAGE, "argument")} == arguments
 
 
 def test_launch_arguments_are_those_of_the_table_of_options() -> None:
@@ -93,60 +109,11 @@ def test_command_line_options_are_those_of_the_table_of_options() -> None:
     }
 
 
-def launch_default(node: ast.expr | None) -> str:
-    if node is None:
-        return "required"
-    assert isinstance(node, ast.Constant)
-    return f"`{node.value}`" if node.value else "empty"
-
-
-def test_every_option_of_the_command_line_stands_in_the_table() -> None:
-    pytest.importorskip("click", reason="click is not installed: make setup")
-    from usd_ros_bridge.cli.graph.verb_group import VerbGroup
-    from usd_ros_bridge.cli.main import cli
-
-    # The verbs have a page of their own: test_commands_doc.py.
-    commands = {name: each for name, each in cli.commands.items() if not isinstance(each, VerbGroup)}
-    for group, command in dict(commands).items():
-        commands |= {f"{group} {name}": each for name, each in getattr(command, "commands", {}).items()}
-    expected: dict[str, set[str]] = {}
-    for name, command in commands.items():
-        for parameter in command.params:
-            # What processes of our own say to each other is hidden.
-            for option in () if getattr(parameter, "hidden", False) else parameter.opts:
-                if option.startswith("-"):
-                    expected.setdefault(option, set()).add(name)
-    for parameter in cli.params:
-        expected |= {option: set() for option in parameter.opts}
-    table = {
-        option: set(of.split(", ")) - {""}
-        for cell, of, _ in rows(PAGE, "option")
-        for option in (code.split()[0] for code in codes(cell))
-    }
-    assert table.pop("-h") == table.pop("--help") == set()
-    assert table == expected
-
-
-def test_json_keys() -> None:
-    data = plan_to_json(load_plan(ROOT / "examples" / "arm" / "arm.usda"))
-    expected = {
-        "robots": data["robots"],
-        "frames": data["robots"][0]["frames"],
-        "joints": data["robots"][0]["joints"],
-        "topics": data["topics"],
-        "actions": data["actions"],
-        "controllers": data["controllers"],
-    }
-    table = {name: codes(keys) for cell, keys in rows(PAGE, "array") for name in codes(cell)}
-    assert {name: table[name] for name in expected} == {
-        name: list(each[0]) for name, each in expected.items()
-    }
-    assert table["services"] == table["actions"]
-    assert table.keys() - expected.keys() == {"services", "diagnostics"}
-    broken = plan_to_json(load_plan(ROOT / "test" / "assets" / "error_topic_rate.usda"))
-    assert table["diagnostics"] == list(broken["diagnostics"][0])
-    assert next(iter(data)) == "asset"
-    assert all(f"`{key}`" in section(PAGE, "Command line") for key in data["topics"][0]["qos"])
+def test_every_option_of_the_command_line_stands_in_a_table(tables: SimpleNamespace) -> None:
+    for name, command in tables.commands().items():
+        text = section(COMMAND_LINE, name)
+        for option in tables.options_of(command):
+            assert f"`{option.opts[0]}" in text, f"{name} {option.opts[0]}"
 
 
 def test_exit_statuses() -> None:
@@ -159,7 +126,7 @@ def test_exit_statuses() -> None:
         and isinstance(node.value, ast.Constant)
         and (ast.unparse(node.targets[0]).startswith("EXIT_") or ast.unparse(node.targets[0]) == "status")
     }
-    assert {int(status) for status, _ in rows(PAGE, "status")} == statuses
+    assert {int(status) for status, _ in rows(COMMAND_LINE, "status")} == statuses
 
 
 def test_environment_variables() -> None:

@@ -100,9 +100,11 @@ def test_only_pages_with_diagrams_load_mermaid(hooks: SimpleNamespace) -> None:
         url="explanation/architecture.html", file=SimpleNamespace(src_uri="explanation/architecture.md")
     )
     plain = "<html><head></head><body></body></html>"
-    assert hooks.on_post_page(plain, page) == plain
+    assert hooks.MERMAID not in hooks.on_post_page(plain, page)
     drawn = hooks.on_post_page(plain.replace("<body>", '<body><pre class="mermaid">'), page)
     assert f'<script src="../{hooks.MERMAID}"></script></head>' in drawn
+    assert (DOCS / hooks.SEARCH_FROM_DISK).exists()
+    assert f'<script src="../{hooks.SEARCH_FROM_DISK}">' in drawn
 
 
 def test_a_page_that_loads_from_the_network_is_reported(

@@ -22,6 +22,7 @@ from usd_ros_bridge.planning.diff import difference
 from usd_ros_bridge.report.html_page import AssetReport, write_page
 
 html5lib = pytest.importorskip("html5lib", reason="html5lib is not installed: make setup-tests")
+ASSETS = Path(__file__).parents[2] / "assets"
 SCRIPTS = ["application/json", "model/gltf-binary", None]
 LOADING = ("src", "srcset", "data", "poster", "background", "action", "formaction")
 
@@ -35,7 +36,8 @@ class ReportPage:
         self.elements = list(self.root.iter())
 
     def all(self, tag: str) -> list:
-        return [each for each in self.elements if each.tag == tag]
+        # Those of a drawing are in the namespace of SVG.
+        return [each for each in self.elements if str(each.tag).rpartition("}")[2] == tag]
 
     def by_id(self, name: str):
         (found,) = [each for each in self.elements if each.get("id") == name]
@@ -216,3 +218,13 @@ def test_whatever_the_texts_of_a_plan_are_nothing_runs(rover: BridgePlan, value:
     page.check()
     scene = json.loads(page.by_id("scene-settings").text)
     assert [each["id"] for each in scene["frames"]] == [frame.id for frame in frames]
+
+
+@pytest.mark.parametrize("asset", sorted(ASSETS.glob("*.usda")), ids=lambda path: path.stem)
+def test_every_asset_of_the_tests_has_a_valid_page(asset: Path) -> None:
+    plan = load_plan(asset, physics=True)
+    page = page_of(plan)
+    page.check()
+    assert len(page.all("svg")) == sum(bool(robot.frames) for robot in plan.robots)
+    for diagnostic in plan.diagnostics:
+        assert diagnostic.code in page.text("findings")

@@ -1,0 +1,300 @@
+"""Write the tables of the reference that follow from the code: options, commands, launch arguments, keys of JSON.
+
+`python tools/reference_tables.py` compares the pages with the code and exits with status 1 where they differ; `--write`
+writes them. A table stands between two comments of its page:
+
+    <!-- table: node parameters -->
+    ...
+    <!-- end of table -->
+
+Facts come from the code: `usd_ros_bridge/options.py`, the commands of click, the launch file,
+`inspect.schema.json`. Remarks and links that the code has no place for are in `tools/reference_notes.yaml`, by option.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from usd_ros_bridge.cli.graph.verb_group import VerbGroup
+from usd_ros_bridge.cli.main import cli
+from usd_ros_bridge.options import OPTIONS, Option
+
+ROOT = Path(__file__).resolve().parent.parent
+REFERENCE = ROOT / "docs" / "reference"
+PAGES = ("parameters.md", "command_line.md", "inspect_json.md")
+SCHEMA = ROOT / "usd_ros_bridge" / "export" / "inspect.schema.json"
+NOTES: Mapping[str, Mapping[str, str]] = yaml.safe_load(
+    (ROOT / "tools" / "reference_notes.yaml").read_text(encoding="utf-8")
+)
+SHARED_BY = 4
+"""An option of so many commands is in the table of common options."""
+
+_TABLE = re.compile(
+    r"(?P<begin><!-- table: (?P<name>[\w ]+) -->\n).*?(?P<end><!-- end of table -->)", re.DOTALL
+)
+_DEFAULT = re.compile(r" *\[default: (?P<default>[^\]]*)\]")
+_EMPTY = re.compile(r" Empty: as in params_file\b[^.]*\.$")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--write", action="store_true", help="write the tables into the pages")
+    write = parser.parse_args().write
+    stale = False
+    for page in PAGES:
+        path = REFERENCE / page
+        text = path.read_text(encoding="utf-8")
+        made = with_tables(text)
+        if made != text:
+            stale = True
+            print(f"{'written' if write else 'not as the code'}: {path.relative_to(ROOT)}")
+            if write:
+                path.write_text(made, encoding="utf-8")
+    return 1 if stale and not write else 0
+
+
+def with_tables(text: str) -> str:
+    """Return the text of a page with its tables as the code has them."""
+
+    def replace(found: re.Match[str]) -> str:
+        lines = TABLES[found["name"]]()
+        return f"{found['begin']}\n" + "\n".join(lines) + f"\n\n{found['end']}"
+
+    return _TABLE.sub(replace, text)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return the lines of a table."""
+    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    for row in rows:
+        cells = " | ".join(cell.replace("|", "\\|") for cell in row)
+        lines.append(f"| {cells} |")
+    return lines
+
+
+def sentences(*texts: str) -> str:
+    """Return texts one behind the other, each with its full stop; empty ones are left out."""
+    return " ".join(text if text.endswith((".", "...")) else f"{text}." for text in texts if text)
+
+
+def note(group: str, *keys: str) -> str:
+    """Return the remark of the first key that has one."""
+    return next((NOTES[group][key] for key in keys if key in NOTES[group]), "")
+
+
+# --- Parameters and launch arguments -----------------------------------------------------------------------------
+def node_parameters() -> list[str]:
+    types = {"string": "string", "strings": "string[]", "bool": "bool", "int": "int", "double": "double"}
+    rows = []
+    for name, row in OPTIONS.items():
+        live = "*Live.*" if row.live else "Read-only." if row.read_only else ""
+        rows.append(
+            (
+                f"`{name}`",
+                types[row.kind],
+                default_of(row.parameter_default),
+                values_of(row),
+                sentences(row.help, note("parameters", name), live),
+            )
+        )
+    return table(("name", "type", "default", "values", "meaning"), rows)
+
+
+def default_of(value: Any) -> str:
+    """Return a default as a parameter file has it; an empty list is ROS 2's `['']`."""
+    if value in ("", [""]):
+        return ""
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return f'`"{value}"`' if isinstance(value, str) else f"`{value}`"
+
+
+def values_of(row: Option) -> str:
+    """Return the possible values of an option, "" for any."""
+    if row.choices:
+        return ", ".join(f"`{choice}`" for choice in row.choices)
+    return str(row.range) if row.range else ""
+
+
+def launch_arguments() -> list[str]:
+    source = ast.parse((ROOT / "launch" / "bridge.launch.py").read_text(encoding="utf-8"))
+    rows = []
+    for call in ast.walk(source):
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "DeclareLaunchArgument":
+            given = {
+                word.arg: ast.literal_eval(word.value)
+                for word in call.keywords
+                if word.arg in ("default_value", "description")
+            }
+            description = given["description"]
+            default = given.get("default_value")
+            shown = f"`{default}`" if default else "required" if default is None else ""
+            if _EMPTY.search(description):
+                shown = "as in `params_file`"
+            name = ast.literal_eval(call.args[0])
+            rows.append((f"`{name}`", shown, sentences(_EMPTY.sub("", description), note("launch", name))))
+    return table(("argument", "default", "meaning"), rows)
+
+
+# --- The command line --------------------------------------------------------------------------------------------
+def commands() -> dict[str, click.Command]:
+    """Return the commands by name, those of a group behind it; those of ros2cli have a page of their own."""
+    own = {name: each for name, each in cli.commands.items() if not isinstance(each, VerbGroup)}
+    for group, command in list(own.items()):
+        own |= {f"{group} {name}": each for name, each in getattr(command, "commands", {}).items()}
+    return own
+
+
+def options_of(command: click.Command) -> Iterator[click.Option]:
+    """Yield the options of a command that are for people."""
+    for each in command.params:
+        if isinstance(each, click.Option) and not each.hidden:
+            yield each
+
+
+def common_names() -> dict[tuple[str, str], list[str]]:
+    """Return the commands of each option that many of them have, by its first name and its help."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for name, command in commands().items():
+        for each in options_of(command):
+            found.setdefault((each.opts[0], each.help or ""), []).append(name)
+    return {key: names for key, names in found.items() if len(names) >= SHARED_BY}
+
+
+def command_list() -> list[str]:
+    rows = []
+    for name, command in commands().items():
+        link = f"[`{name}`](#{name.replace(' ', '-')})"
+        rows.append((link, help_of(command)[0], note("commands", name)))
+    for name, each in cli.commands.items():
+        if isinstance(each, VerbGroup):
+            rows.append((f"`{name}`", help_of(each)[0], note("commands", name)))
+    return table(("command", "effect", "more"), rows)
+
+
+def common_options() -> list[str]:
+    rows = []
+    known = {}
+    for command in commands().values():
+        for each in options_of(command):
+            known.setdefault((each.opts[0], each.help or ""), (each, command))
+    for key, names in common_names().items():
+        option, command = known[key]
+        shown, default, meaning = option_row(option, command, "common")
+        rows.append((shown, ", ".join(sorted(names)), default, meaning))
+    return table(("option", "of", "default", "meaning"), rows)
+
+
+def command_sections() -> list[str]:
+    lines: list[str] = []
+    common = common_names()
+    for name, command in commands().items():
+        context = click.Context(command, info_name=name)
+        usage = " ".join(piece for piece in command.collect_usage_pieces(context) if piece != "[OPTIONS]")
+        first, *others = help_of(command)
+        own = [each for each in options_of(command) if (each.opts[0], each.help or "") not in common]
+        shared = [each for each in options_of(command) if (each.opts[0], each.help or "") in common]
+        lines += [f"### {name}", "", f"    usd_ros_bridge {name} {usage}".rstrip(), "", first, ""]
+        for paragraph in others:
+            lines += [paragraph, ""]
+        if own:
+            rows = [option_row(each, command, name) for each in own]
+            lines += [*table(("option", "default", "meaning"), rows), ""]
+        if shared:
+            names = ", ".join(f"`{each.opts[0]}`" for each in shared)
+            lines += [f"[Common options](#common-options): {names}.", ""]
+    return lines[:-1]
+
+
+def help_of(command: click.Command) -> list[str]:
+    """Return the paragraphs of a command's help."""
+    return [" ".join(part.split()) for part in (command.help or "").split("\n\n") if part.strip()]
+
+
+def option_row(option: click.Option, command: click.Command, name: str) -> tuple[str, str, str]:
+    """Return how an option is written, its default and its meaning."""
+    context = click.Context(command, info_name=name)
+    value = "" if option.is_flag else f" {option.make_metavar(context)}"
+    # `[all|none]` are values, `[PORT]` is a value that may be missing.
+    if isinstance(option.type, click.Choice):
+        value = f" {value.strip().strip('[]')}"
+    names = [*option.opts, *option.secondary_opts]
+    text = option.help or ""
+    found = _DEFAULT.search(text)
+    default = found["default"] if found else ""
+    if not found and not option.is_flag and isinstance(option.default, (str, int, float)) and option.default:
+        default = str(option.default)
+    parameter = next((row.name for row in OPTIONS.values() if row.flag and row.flag in option.opts), "")
+    return (
+        ", ".join(f"`{each}{value}`" for each in names),
+        default,
+        sentences(
+            _DEFAULT.sub("", text),
+            "Repeatable" if option.multiple and "epeatable" not in text else "",
+            "Required" if option.required else "",
+            f"Sets the [parameter](parameters.md#node-parameters) `{parameter}`" if parameter else "",
+            note("options", f"{name} {option.opts[-1]}", option.opts[-1]),
+        ),
+    )
+
+
+# --- inspect --json ----------------------------------------------------------------------------------------------
+def json_keys() -> list[str]:
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    lines = ["## The document", "", *object_table(schema), ""]
+    for name, each in schema["$defs"].items():
+        if "properties" in each:
+            lines += [f"## {name}", "", each["description"], "", *object_table(each), ""]
+    return lines[:-1]
+
+
+def object_table(schema: Mapping[str, Any]) -> list[str]:
+    required = set(schema.get("required", ()))
+    rows = [
+        (f"`{key}`", type_of(each) + ("" if key in required else ", optional"), each.get("description", ""))
+        for key, each in schema["properties"].items()
+    ]
+    return table(("key", "type", "meaning"), rows)
+
+
+def type_of(schema: Mapping[str, Any]) -> str:
+    """Return a type in words, with links to the objects of the page."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if "anyOf" in schema:
+        return " or ".join(type_of(each) for each in schema["anyOf"])
+    if "enum" in schema:
+        return ", ".join(f"`{json.dumps(each)}`" for each in schema["enum"])
+    kind = schema.get("type", "any")
+    if kind == "array":
+        count = f"{schema['minItems']} " if schema.get("minItems") == schema.get("maxItems", -1) else ""
+        inner = type_of(schema["items"]) if "items" in schema else ""
+        inner = f"({inner})" if " or " in inner else inner
+        return f"array of {count}{inner}" if inner else "array"
+    if kind == "object" and isinstance(schema.get("additionalProperties"), dict):
+        return f"object: {type_of(schema['additionalProperties'])} by name"
+    return " or ".join(kind) if isinstance(kind, list) else str(kind)
+
+
+TABLES: Mapping[str, Callable[[], list[str]]] = {
+    "node parameters": node_parameters,
+    "launch arguments": launch_arguments,
+    "commands": command_list,
+    "common options": common_options,
+    "options by command": command_sections,
+    "keys": json_keys,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())
