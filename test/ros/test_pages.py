@@ -21,7 +21,7 @@ RECORDED_CONVERTER = Path(__file__).parents[1] / "support/recorded_converter/pyt
 WALKS = walks()
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.walk,
     pytest.mark.timeout(900),
     pytest.mark.skipif(
         not (BIN / "usd_ros_bridge").exists(), reason="usd_ros_bridge is not installed: make setup"

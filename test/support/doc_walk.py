@@ -11,10 +11,11 @@ import importlib.util
 import os
 import re
 import shlex
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -30,7 +31,7 @@ WALKED = ("start", "tutorials", "how_to")
 """Folders of docs/ whose pages are followed from their first block to the last one."""
 
 _WORD = re.compile(r"(?P<key>[a-z]+)(?:=(?P<value>.*))?", re.DOTALL)
-_KEYS = {"background", "ready", "stop", "status", "timeout", "needs", "not"}
+_KEYS = {"background", "ready", "stop", "status", "timeout", "needs", "port", "not"}
 _KEPT = 'trap \'declare -px > "$WALK_STATE"; printf "cd %q\\n" "$PWD" >> "$WALK_STATE"\' EXIT\n'
 """What a block of a shell leaves to the next one, as a terminal does: variables and the directory."""
 
@@ -147,6 +148,7 @@ class DocWalk:
         self._state = directory.parent / f"{directory.name}.state"
         self._environment = {**os.environ, **environment, "WALK_STATE": str(self._state)}
         self._beside: dict[str, Program] = {}
+        self._ports: dict[str, str] = {}
 
     def follow(self, step: Step) -> None:
         """Do what a block says; fail the test where it does something else than the page says."""
@@ -159,6 +161,10 @@ class DocWalk:
                 pytest.skip(f"{block}: {', '.join(missing)} is not installed")
         if "stop" in keys:
             self.stop(keys["stop"])
+        if "port" in keys:
+            self._ports[keys["port"]] = str(free_port())
+        step = self._with_free_ports(step)
+        block = step.block
         if step.writes:
             path = self.current / step.writes
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -167,6 +173,18 @@ class DocWalk:
             self._start(step)
         else:
             self._run(step)
+
+    def _with_free_ports(self, step: Step) -> Step:
+        """Replace the ports of the page, which another program may use, by free ones."""
+
+        def replaced(block: Block) -> Block:
+            text = block.text
+            for port, free in self._ports.items():
+                text = re.sub(rf"\b{port}\b", free, text)
+            return replace(block, text=text)
+
+        output = replaced(step.output) if step.output is not None else None
+        return replace(step, block=replaced(step.block), output=output)
 
     @property
     def current(self) -> Path:
@@ -245,6 +263,13 @@ class DocWalk:
             output, _ = process.communicate()
             pytest.fail(f"{block} did not end within {timeout:g} s:\n{output}")
         return process.returncode, output
+
+
+def free_port() -> int:
+    """Return a TCP port of the loopback that no program uses."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 def pattern(line: str) -> str:

@@ -134,6 +134,28 @@ def test_a_page_that_is_wrong_fails(tmp_path, monkeypatch, text, message) -> Non
     reader.kill()
 
 
+def test_a_port_of_the_page_is_replaced_by_a_free_one(tmp_path, monkeypatch) -> None:
+    page = """
+<!-- run: port=8771 -->
+```sh
+echo at 127.0.0.1:8771, 18771 > port.txt
+```
+```sh
+cat port.txt
+```
+```text
+at 127.0.0.1:8771, 18771
+```
+"""
+    reader = walk(tmp_path)
+    for step in parsed(tmp_path, monkeypatch, page):
+        reader.follow(step)
+    text = (tmp_path / "reader" / "port.txt").read_text()
+    assert text.startswith("at 127.0.0.1:")
+    assert text.endswith(", 18771\n")
+    assert ":8771," not in text
+
+
 @pytest.mark.parametrize("text", ["```yaml\na: 1\n```\n", "```text\nalone\n```\n"])
 def test_a_block_that_nothing_checks_is_refused(tmp_path, monkeypatch, text) -> None:
     with pytest.raises(ValueError, match=r"page\.md:1"):
