@@ -28,7 +28,7 @@ _CYLINDER_SIDES: Final = 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Texture:
+class MeshTexture:
     """An image on a geometry.
 
     Attributes:
@@ -58,7 +58,7 @@ class Geometry:
     vertices: NDArray[np.float32]
     faces: NDArray[np.uint32]
     normals: NDArray[np.float32] | None = None
-    texture: Texture | None = None
+    texture: MeshTexture | None = None
 
     @property
     def flat(self) -> bool:
@@ -171,11 +171,11 @@ class SurfaceMaker:
         texture = None
         if png:
             assert skin.uv is not None
-            texture = Texture(png, np.ascontiguousarray(skin.uv[corners[:, -1]], np.float32), look.color)
+            texture = MeshTexture(png, np.ascontiguousarray(skin.uv[corners[:, -1]], np.float32), look.color)
         return self._keep(vertices, faces, normals, texture)
 
     def _keep(
-        self, vertices: Any, faces: Any, normals: Any = None, texture: Texture | None = None
+        self, vertices: Any, faces: Any, normals: Any = None, texture: MeshTexture | None = None
     ) -> Geometry:
         digest = hashlib.sha256()
         shown = np.ascontiguousarray(vertices, np.float32), np.ascontiguousarray(faces, np.uint32)

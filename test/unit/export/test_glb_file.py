@@ -11,7 +11,7 @@ import trimesh
 from PIL import Image
 
 from usd_ros_bridge.export.glb_file import Y_UP_FROM_ROS, GlbNode, geometry_bytes, geometry_glb, write_glb
-from usd_ros_bridge.export.surface import Geometry, Texture
+from usd_ros_bridge.export.surface import Geometry, MeshTexture
 from usd_ros_bridge.spatial.transforms import pose
 
 TRIANGLE = Geometry(
@@ -83,7 +83,7 @@ def test_a_texture_keeps_its_corners_and_is_written_once() -> None:
         "textured",
         TRIANGLE.vertices,
         TRIANGLE.faces,
-        texture=Texture(png.getvalue(), uv, (1.0, 1.0, 1.0, 1.0)),
+        texture=MeshTexture(png.getvalue(), uv, (1.0, 1.0, 1.0, 1.0)),
     )
     mesh = next(iter(loaded(geometry_glb(textured)).geometry.values()))
     np.testing.assert_allclose(mesh.visual.uv, uv, atol=1e-6)
