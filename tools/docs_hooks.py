@@ -5,6 +5,7 @@ points, and the build changes them here:
 
 - Links to files outside of docs/ (`../../examples/arm`) become addresses of the repository. A dead link is a warning,
   which fails a strict build.
+- A link whose text is the file name of a page (`[live.md](live.md)`) gets the title of that page.
 - Directives of the tests (`<!-- run: ... -->`) are removed.
 - Anchors of headings are those of GitHub.
 - `\\|` in a code span of a table is `|`.
@@ -33,6 +34,8 @@ _FENCE = re.compile(
     r"^(?P<indent> *)(?P<fence>`{3,}|~{3,}).*?^(?P=indent)(?P=fence) *$", re.MULTILINE | re.DOTALL
 )
 _LINK = re.compile(r"(?P<start>\]\()(?P<target>[^)\s#]+)(?P<rest>(?:#[^)\s]*)?(?: \"[^\"]*\")?\))")
+_NAMED_LINK = re.compile(r"\[(?P<name>\w+\.md)(?P<rest>\]\((?P<target>[^)\s#]+\.md)(?:#[^)\s]*)?\))")
+_TITLE = re.compile(r"^# (?P<title>.+)$", re.MULTILINE)
 _DIRECTIVE = re.compile(r"^ *<!-- run: .*?-->\n", re.MULTILINE | re.DOTALL)
 _TABLE_ROW = re.compile(r"^ *\|.*\|$", re.MULTILINE)
 _LOADED = re.compile(
@@ -56,7 +59,10 @@ def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
     source = Path(page.file.abs_src_path)
     text = _DIRECTIVE.sub("", markdown)
     return outside_of_fences(
-        text, lambda part: table_pipes(repository_links(part, source, Path(config.docs_dir), config.repo_url))
+        text,
+        lambda part: table_pipes(
+            titled_links(repository_links(part, source, Path(config.docs_dir), config.repo_url), source)
+        ),
     )
 
 
@@ -115,6 +121,19 @@ def repository_links(text: str, source: Path, docs: Path, repository: str) -> st
         return f"{link['start']}{repository.rstrip('/')}/{kind}/{BRANCH}/{relative}{link['rest']}"
 
     return _LINK.sub(address, text)
+
+
+def titled_links(text: str, source: Path) -> str:
+    """Replace the file name of a page, as text of a link to it, by the title of the page."""
+
+    def titled(link: re.Match[str]) -> str:
+        path = source.parent / link["target"]
+        if path.name != link["name"] or not path.is_file():
+            return link.group()
+        title = _TITLE.search(path.read_text(encoding="utf-8"))
+        return f"[{title['title']}{link['rest']}" if title else link.group()
+
+    return _NAMED_LINK.sub(titled, text)
 
 
 def table_pipes(text: str) -> str:

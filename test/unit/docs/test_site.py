@@ -15,7 +15,7 @@ import setuptools
 import yaml
 from markdown_it import MarkdownIt
 
-from markdown_docs import DOCS, PAGES, ROOT
+from markdown_docs import DOCS, PAGES, ROOT, page_path
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +74,15 @@ def test_links_to_files_outside_of_docs_lead_to_the_repository(hooks: SimpleName
     assert hooks.repository_links(text, page, DOCS, "https://host/r/") == (
         "[a](https://host/r/tree/main/examples/arm) [b](https://host/r/blob/main/setup.py#L1) "
         "[c](frames.md) [d](https://x.org/../y)"
+    )
+
+
+def test_a_file_name_as_text_of_a_link_becomes_the_title(hooks: SimpleNamespace) -> None:
+    page = DOCS / "how_to" / "how_to.md"
+    (title,) = re.findall(r"^# (.+)$", page_path("live.md").read_text(), re.MULTILINE)
+    text = "[live.md](../reference/live.md#what-changes), [here](../reference/live.md), [live.md](../index.md)"
+    assert hooks.titled_links(text, page) == (
+        f"[{title}](../reference/live.md#what-changes), [here](../reference/live.md), [live.md](../index.md)"
     )
 
 
