@@ -47,7 +47,7 @@ class Numbers:
     Attributes:
         dtype: Their type on the wire.
         offsets: Bytes from the start of the serialized message, header included, one per occurrence of the field.
-        counts: How many numbers lie there: 1, or the length of an array or sequence.
+        counts: How many numbers there are: 1, or the length of an array or sequence.
         values: The field's values in the message that was laid out, one per occurrence.
     """
 
