@@ -1,6 +1,7 @@
 """CDR layout: find the place of every number of a message in its serialization, from slot types and contents.
 
-The rules are those of plain CDR, version 1 (OMG DDSI-RTPS 2.3, section 10.2), as Fast CDR writes them for ROS 2:
+The rules are those of plain CDR, version 1 (Object Management Group DDSI-RTPS 2.3, section 10.2),
+as Fast CDR writes them for ROS 2:
 offsets count from behind the encapsulation header of four bytes, a number is aligned to its own size, a sequence is a
 32-bit count and its elements, a string is a count that includes the closing zero, a wide string counts UTF-16 units and
 spends four bytes on each, and a message without fields is one byte.
