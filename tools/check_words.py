@@ -1,12 +1,15 @@
-"""Check the words of the documents: every hit of a rule of tools/words/phrases.txt is printed, and is an error.
+"""Check the words of pages and docstrings: every hit of a rule of tools/words/phrases.txt is printed, and is an error.
 
-`tools/check_words.py [PAGE...]`; without pages, all Markdown files of the root, docs/ and .github/ except the
-changelog, which is history. Blocks of code, `code`, addresses of links and comments are not searched. Phrases may go
-over lines. If proselint is installed (tools/check_project.sh installs it), its checks of CHECKS are made, too.
+`tools/check_words.py [FILE...]`; without files, all Markdown files of the root, docs/ and .github/ except the
+changelog, which is history, and all Python files of usd_ros_bridge/. Of a Python file, the docstrings of the module and
+of its classes, functions and attributes are searched. Blocks of code, `code`, addresses of links and comments are not
+searched. Phrases may go over lines. If proselint is installed (tools/check_project.sh installs it), its checks of
+CHECKS are made, too.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import re
 import sys
@@ -32,6 +35,9 @@ CHECKS = {
 _FENCE = re.compile(r"^\s*(```|~~~)")
 _BEGIN = re.compile(r"^\s*(?:[-*] |\d+\. |#+ |\|)")
 """What begins a passage of its own: an item of a list, a heading, a row of a table."""
+_SECTION = re.compile(r"[A-Z][a-z]+:$")
+_ENTRY = re.compile(r"^ {4}[*\w., ]+(?:\([^)]*\))?: ")
+"""A section of a docstring ("Args:"), and an entry of it ("    name: text")."""
 _HIDDEN = (
     re.compile(r"`[^`]*`"),
     re.compile(r"(?<=\])\([^)]*\)"),
@@ -96,6 +102,32 @@ def passages(text: str) -> Iterator[tuple[list[int], str]]:
         yield _joined(lines)
 
 
+def docstrings(source: str) -> Iterator[tuple[list[int], str]]:
+    """Yield the passages of the docstrings of a Python file, as `passages` does.
+
+    Docstrings are all strings that are statements: those of attributes, too. Entries of sections are passages. A
+    docstring or entry may begin with "What ...": there it defines a thing and is no subject.
+    """
+    source_lines = source.splitlines()
+    for node in ast.walk(ast.parse(source)):
+        if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+            continue
+        if not isinstance(node.value.value, str):
+            continue
+        lines = source_lines[node.lineno - 1 : node.end_lineno]
+        lines[-1] = lines[-1].rstrip().removesuffix('"""')
+        lines[0] = lines[0].strip().removeprefix("r").removeprefix('"""').removesuffix('"""')
+        lines[1:] = [line.removeprefix(" " * node.col_offset) for line in lines[1:]]
+        in_section = False
+        for index, line in enumerate(lines):
+            if line and not line.startswith(" "):
+                in_section = bool(_SECTION.match(line))
+            elif in_section:
+                lines[index] = ("- " if _ENTRY.match(line) else "") + _ENTRY.sub("", line).strip()
+        for numbers, text in passages("\n".join(lines)):
+            yield [node.lineno - 1 + number for number in numbers], text
+
+
 def _joined(lines: list[tuple[int, str]]) -> tuple[list[int], str]:
     numbers, parts = list[int](), list[str]()
     for number, line in lines:
@@ -113,7 +145,8 @@ def check(pages: Iterable[Path], rules: list[Rule]) -> list[str]:
     lint = proselint()
     hits = []
     for page in pages:
-        for numbers, text in passages(page.read_text(encoding="utf-8")):
+        search = docstrings if page.suffix == ".py" else passages
+        for numbers, text in search(page.read_text(encoding="utf-8")):
             found = [
                 (
                     match.end() - len(match[0].lstrip(".! ")),
@@ -121,6 +154,7 @@ def check(pages: Iterable[Path], rules: list[Rule]) -> list[str]:
                 )
                 for rule in rules
                 for match in rule.pattern.finditer(text)
+                if not (search is docstrings and match.start() == 0 and match[0].startswith("What "))
             ]
             hits += [f"{_name(page)}:{numbers[at]}: {hit}" for at, hit in sorted(found + lint(text))]
     return hits
@@ -152,8 +186,9 @@ def proselint() -> Callable[[str], list[tuple[int, str]]]:
 
 
 def default_pages() -> list[Path]:
-    """Return the pages that are checked."""
+    """Return the pages and Python files that are checked."""
     found = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / ".github").rglob("*.md")]
+    found += (ROOT / "usd_ros_bridge").rglob("*.py")
     return sorted(page for page in found if page.name != "CHANGELOG.md")
 
 
@@ -161,7 +196,7 @@ def main() -> int:
     pages = [Path(argument).resolve() for argument in sys.argv[1:]] or default_pages()
     hits = check(pages, load_rules())
     print(*hits, sep="\n", end="\n" if hits else "")
-    print(f"words: {len(pages)} pages, {len(hits)} hits", file=sys.stderr)
+    print(f"words: {len(pages)} files, {len(hits)} hits", file=sys.stderr)
     return 1 if hits else 0
 
 

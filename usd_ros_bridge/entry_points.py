@@ -1,4 +1,4 @@
-"""Entry points of the executables; nothing but their scripts imports this module.
+"""Entry points of the executables; only their scripts import this module.
 
 Its first statements take SIGINT and SIGTERM, before anything else of the package is imported: until then Python
 answers SIGINT with a traceback. What comes before, Python's own start with the environment's .pth files, is not ours.

@@ -14,8 +14,8 @@ _ALIKE = 0.6
 class BridgeError(Exception):
     """Base of every exception that usd_ros_bridge raises for a caller's mistake.
 
-    Faults of an asset are never exceptions: they are `Diagnostic` values in the plan. What the message quotes is
-    escaped, so that it may be shown anywhere.
+    Faults of an asset are never exceptions: they are `Diagnostic` values in the plan. Text that the message quotes
+    is escaped, so that it may be shown anywhere.
     """
 
     def __str__(self) -> str:

@@ -78,7 +78,7 @@ class PlanSources:
     """What a plan was made from, besides the parts of its key, and the files that were made with it.
 
     Attributes:
-        files: Files that were read or looked for; absolute paths.
+        files: Files that were read or searched; absolute paths.
         types: By name of an interface type: whether it is installed.
         products: Mesh files of the descriptions; absolute paths.
         since_ns: Wall time at which reading began, in nanoseconds.
@@ -351,7 +351,7 @@ def _check_owner(status: os.stat_result, is_kind: Any) -> None:
 
 
 def _command_digest(command: Sequence[str]) -> str:
-    """Return a name for a command line. Parameter files count by their content: launch makes them anew each time."""
+    """Return a name for a command line. Parameter files count by their content: launch makes new ones each time."""
     parts: list[object] = [_working_directory()]
     previous = ""
     for argument in command:

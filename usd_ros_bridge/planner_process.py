@@ -1,7 +1,7 @@
 """The planner process reads an asset, plans and describes it, and ends: the node's own process needs no OpenUSD.
 
 OpenUSD and an open stage take a third of the memory of a node with a small robot, and a third of its start.
-`start_planner` is called before ROS 2 is imported, so that both are loaded side by side. What the process makes goes to
+`start_planner` is called before ROS 2 is imported, so that both are loaded side by side. Its results go to
 the plan cache, too. Where the cache has the plan of an unchanged asset, no planner process is needed.
 """
 
@@ -41,7 +41,7 @@ _NICENESS = 10
 
 
 class PlannerError(Exception):
-    """The planner process ended, or cannot be understood. What it should have done is done in this process."""
+    """The planner process ended, or cannot be understood. This process does its work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 A kind is `family` or `family:subject`. The family is a constant of the code. The subject is a prim path, a topic or
 another name of the asset; what a peer writes (names of joints, frames) belongs into the message. Memory and log lines
-are bounded for each family all the same: an asset may have any number of prims.
+are bounded for each family anyway: an asset may have any number of prims.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def describe(error: BaseException) -> str:
 
 
 _DESCRIBED = 2000
-"""Characters of an exception's text that are looked at."""
+"""Characters of an exception's text that are read."""
 
 
 class NodeLog:

@@ -335,7 +335,7 @@ class RenderBackend(Protocol):
         ...
 
     def image_surfaces(self) -> tuple[str, ...]:
-        """Return the prim paths that segmentation tells apart."""
+        """Return the prim paths that segmentation distinguishes."""
         ...
 
 

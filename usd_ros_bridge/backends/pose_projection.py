@@ -64,7 +64,7 @@ def joint_tracks_from_poses(plan: BridgePlan, report: Report) -> tuple[JointTrac
 def project_on_axis(joint: JointPlan, parent_from_child: FloatArray) -> FloatArray:
     """Return the positions (T,) of a joint with one degree of freedom from poses (T, 7) of its child in its parent.
 
-    Angles go on beyond half a turn, and start next to the position at rest.
+    Angles continue beyond half a turn, and start next to the position at rest.
     """
     ends = (pose_array(joint.body0_from_joint), pose_array(joint.body1_from_joint))
     body0_from_body1 = inverse(parent_from_child) if joint.inverted else parent_from_child

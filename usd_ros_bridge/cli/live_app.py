@@ -130,7 +130,7 @@ _MAX_CELL = 256
 
 
 def key_of(row: InterfaceStatus) -> tuple[object, ...]:
-    """Return what tells an interface from others."""
+    """Return what distinguishes an interface from others."""
     return row.kind, row.role, row.path, row.name, row.domain_id
 
 
@@ -555,7 +555,7 @@ class LiveApp(App[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Show the panes that fit, and look at the newest message of the selected topic now and then."""
+        """Show the panes that fit, and sometimes show the newest message of the selected topic."""
         self.query_one(InterfaceTable).focus()
         if self.size.height >= 36:
             self.query_one("#log").add_class("-shown")

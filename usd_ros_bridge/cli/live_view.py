@@ -40,7 +40,7 @@ END_S = 3.0
 """Time that the view has for its end, seconds."""
 
 MAX_LOG_BYTES = 8_000_000
-"""Size of the log in memory; after that it begins anew."""
+"""Size of the log in memory; after that it starts again."""
 
 LINES_LEFT = 50
 """Lines of the log that are printed when the view has ended."""
@@ -77,7 +77,7 @@ class FrameNames:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewUpdate:
-    """What the bridge tells the view.
+    """What the bridge reports to the view.
 
     Attributes:
         status: The status, without robots and diagnostics: they are below, as they seldom change.
@@ -307,7 +307,7 @@ def _flush() -> None:
 def update_of(
     status: BridgeStatus, *, with_robots: bool, with_diagnostics: bool, log: tuple[str, ...]
 ) -> ViewUpdate:
-    """Return what the view is told of a status.
+    """Return what is reported to the view about a status.
 
     Args:
         status: The status.

@@ -1,4 +1,4 @@
-"""Progress of a sweep on the terminal: a bar, or a line now and then where there is no terminal."""
+"""Progress of a sweep on the terminal: a bar, or an occasional line where there is no terminal."""
 
 from __future__ import annotations
 

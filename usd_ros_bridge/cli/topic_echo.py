@@ -101,7 +101,7 @@ class TopicEcho:
 
 
 def _profile(row: InterfaceStatus) -> Any:
-    """Return a QoS that every publisher of the topic is compatible with, and that has its kept messages sent."""
+    """Return a QoS that every publisher of the topic is compatible with, and that requests its kept messages."""
     from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
     keeps = row.qos is not None and row.role == "publisher" and row.qos.durability == "transient_local"

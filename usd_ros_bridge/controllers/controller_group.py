@@ -91,10 +91,10 @@ class ControllerContext:
         plan: The plan, with its layout.
         report: For warnings at run time.
         inform: For news.
-        kinematic: Whether the backend moves joints and bodies as it is told: without contact between wheel and floor,
+        kinematic: Whether the backend moves joints and bodies as commanded: without contact between wheel and floor,
             a drive's controller moves the base itself.
         clock_period_ns: Returns the period of the clock that ticks follow, nanoseconds; 0 where ticks come when they
-            are asked for. What is due periodically counts as reached at the tick nearest to it.
+            are asked for. Periodic work counts as reached at the tick nearest to it.
         references: What controllers command others.
     """
 

@@ -41,7 +41,7 @@ class DiffDrives:
         pose_covariance: (K, 6) variances of x, y, z and of the rotations about them, m^2 and rad^2.
         twist_covariance: (K, 6) variances of the twist, (m/s)^2 and (rad/s)^2.
         twist_commands: What the drives are commanded.
-        wheel_odometry: What the wheels tell.
+        wheel_odometry: What the wheels report.
     """
 
     dynamic: ClassVar[frozenset[str]] = frozenset({"cmd_vel_timeout"})
@@ -165,7 +165,7 @@ _AXES: dict[DofAxis, FloatArray] = {
     "rotZ": np.array([0.0, 0.0, 1.0]),
 }
 _CLEAR = 0.5
-"""Cosine of the angle between a wheel's axis and the line from right to left, from which on the axis tells a sense."""
+"""Cosine of the angle between a wheel's axis and the line from right to left, from which on the axis has a sense."""
 
 
 def find_wheels(plan: BridgePlan, drives: Sequence[ControllerPlan]) -> Wheels:

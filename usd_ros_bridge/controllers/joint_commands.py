@@ -69,7 +69,7 @@ class PositionLimits:
         Args:
             position: rad or m.
             label: Where the command came from.
-            report: Told, by where it came from, of a position that is clamped.
+            report: Reports, by where it came from, a position that is clamped.
         """
         found = self.find(position[None, :])
         if found is None:

@@ -13,7 +13,7 @@ _SECONDS = 1e-9
 SHORTEST_NS = 1_000
 """States that are closer in time than this say nothing about a velocity (as in diff_drive_controller)."""
 LONGEST_RELATED_NS = 250_000_000
-"""Of intervals that are longer, the last one tells nothing about how the twist changes within."""
+"""Of intervals that are longer, the last one does not show how the twist changes within."""
 _COMPARABLE = 4.0
 
 
@@ -75,7 +75,7 @@ def varying_twist(
         seconds: (K,) length of this interval.
         last_translation: (K,) path length of the interval before.
         last_rotation: (K,) change of heading in the interval before.
-        last_seconds: (K,) length of the interval before; NaN where there is none, or none that tells anything.
+        last_seconds: (K,) length of the interval before; NaN where there is none, or none that is of use.
 
     Returns:
         (K,) metres to the left; 0 where there was no interval before or one of quite another length.

@@ -74,7 +74,7 @@ class MeshStore:
         """Open a mesh file for reading.
 
         Args:
-            name: Any text. What is not the name of a mesh file is not found.
+            name: Any text. Only names of mesh files are found.
 
         Returns:
             A file descriptor, which is the caller's to close. None if there is no such file.

@@ -1,4 +1,4 @@
-"""Formats of `usd_ros_bridge export` that need nothing but the plan: JSON and URDF."""
+"""Formats of `usd_ros_bridge export` that need only the plan: JSON and URDF."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ _COLORS: Final[tuple[RvizColor, ...]] = (
     (0, 200, 170),
     (255, 120, 140),
 )
-"""Colours of scans, odometry and the like, by robot, on RViz's dark background."""
+"""Colours of scans, odometry and similar displays, by robot, on RViz's dark background."""
 
 _TF: Final = "/tf"
 _TF_STATIC: Final = "/tf_static"

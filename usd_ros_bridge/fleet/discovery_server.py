@@ -1,4 +1,4 @@
-"""The discovery server of Fast DDS: nodes tell it about themselves, in place of every node telling every other one."""
+"""The discovery server of Fast DDS: nodes announce themselves to it, not to every other node."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CLIENT_VARIABLE: Final = "ROS_DISCOVERY_SERVER"
 """Makes clients of a server of all nodes of a process."""
 
 SUPER_CLIENT_VARIABLE: Final = "ROS_SUPER_CLIENT"
-"""TRUE: a client hears of all nodes and topics, as tools need it."""
+"""TRUE: a client discovers all nodes and topics, as tools need it."""
 
 LEASE_S: Final = 10.0
 """How long clients believe in a server that was killed, seconds."""
@@ -81,7 +81,7 @@ class DiscoveryServer:
         return True
 
     def profile_xml(self, *, prefix: bool = True) -> str:
-        """Return the Fast DDS profile of the server, for Fast DDS 2 and 3. On the loopback it hears nothing else.
+        """Return the Fast DDS profile of the server, for Fast DDS 2 and 3. On the loopback it receives nothing else.
 
         Clients find a server that was killed and started again once the lease of the killed one has ended: 10 s, in
         place of ROS 2's 20 s.

@@ -78,7 +78,7 @@ class Fleet:
         discovery_server: The server that the nodes use; None: they find each other without.
         starts_server: This process starts the server.
         remote: How programs are started on other machines.
-        warnings: What to tell people first.
+        warnings: What to show people first.
     """
 
     shards: tuple[FleetShard, ...]

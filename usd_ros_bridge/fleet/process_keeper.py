@@ -22,7 +22,7 @@ class RestartDelays:
 
         Args:
             most_s: The longest wait, seconds.
-            healthy_s: After a run this long it begins anew, seconds.
+            healthy_s: After a run this long it starts again, seconds.
         """
         self._most_s = most_s
         self._healthy_s = healthy_s
@@ -56,7 +56,7 @@ class ProcessKeeper:
             environment: As for `SupervisedProcess`.
             on_line: As for `SupervisedProcess`.
             on_end: `on_end(status, ran_s)` returns the seconds until it is started again, None if it is not. Not
-                called once it is being closed. What it raises ends `keep`.
+                called once it is being closed. Its exception ends `keep`.
             interrupt: As for `SupervisedProcess`.
         """
         self._make = partial(

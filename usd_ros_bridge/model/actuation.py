@@ -86,7 +86,7 @@ def find_unmoved(scene: PhysicsScene, asset: str) -> dict[CommandInterface, tupl
     """Return what commands of each kind do not move where forces move everything.
 
     A position needs a drive with stiffness, a velocity one with damping or stiffness; an actuator of the asset takes
-    the one kind that its gain and bias stand for. An effort needs nothing but a limit above zero. Mimic joints are
+    the one kind that its gain and bias stand for. An effort needs only a limit above zero. Mimic joints are
     never commanded and left out.
 
     Args:
@@ -270,7 +270,7 @@ def _base_fault(plan: BridgePlan, robot: RobotPlan, message: str, *, acts: bool)
         plan: The plan.
         robot: The robot.
         message: The fault, with `{body}` and `{joint}`.
-        acts: Its commands have an effect all the same.
+        acts: Its commands have an effect anyway.
     """
     fixed = fixed_base(plan, robot)
     if fixed is None:

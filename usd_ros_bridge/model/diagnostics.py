@@ -126,7 +126,7 @@ MAX_MESSAGE = 1024
 
 
 MAX_SUGGESTED = 100
-"""Diagnostics of an asset after which none looks for similar names: nobody reads that many."""
+"""Diagnostics of an asset after which none searches similar names: nobody reads that many."""
 
 
 class DiagnosticCollector:

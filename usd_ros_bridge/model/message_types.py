@@ -170,8 +170,8 @@ _OTHER: Final = MessageType()
 class CodecPlugin:
     """A message type, or the type of a controller's action, of another distribution.
 
-    Planning imports the module that has it, in a process without rclpy. What needs rclpy stays in the modules that it
-    names.
+    Planning imports the module that has it, in a process without rclpy. Code that needs rclpy stays in the modules
+    that it names.
 
     Attributes:
         meaning: Meaning of the message type to planning. None: the bridge's own, if it has a row for the type.

@@ -380,7 +380,7 @@ class BridgePlan:
         asset: The asset as the caller named it.
         sensors: Publishers that sensor models of plug-ins feed.
         layout: Which rows of the state's arrays are which bodies and degrees of freedom, and their state at rest.
-        scene: Cameras, time samples and the like, in SI units.
+        scene: Cameras, time samples and similar data, in SI units.
         physics: Input of engines; None if it was not read.
         stage: The opened stage, opaque, for engines with their own USD importer; None where there is none.
         stage_owned: The stage was opened to make the plan, and belongs to it.

@@ -64,7 +64,7 @@ WITHOUT: Final[Mapping[str, str]] = {
 _FAMILY: Final = re.compile(r"^ros|api$", re.IGNORECASE)
 _ROS_TOKEN: Final = re.compile(r"[Rr][Oo][Ss](?=[A-Z_:])")
 _SHORTEST: Final = 4
-"""Letters of a part in which a typing error can be told from another name."""
+"""Letters of a part in which a typing error can be distinguished from another name."""
 
 
 @dataclass(frozen=True, slots=True)

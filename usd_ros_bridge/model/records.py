@@ -297,7 +297,7 @@ class JointRecord(Record):
         limits: PhysicsLimitAPI instances, in order of application.
         drives: PhysicsDriveAPI instances, in order of application.
         applied: Applied API schemas except those of limits and drives, in order; multiple-apply ones with their
-            instance (`PhysxMimicJointAPI:rotX`). NewtonMimicAPI, for example, acts with nothing but its relationship
+            instance (`PhysxMimicJointAPI:rotX`). NewtonMimicAPI, for example, acts with only its relationship
             authored.
         solver_attributes: Every authored property under a vendor's prefix (newton:, physx...:, mjc:, ext_physics:,
             isaac:, state:, urdf:) by its USD name; relationships as tuples of paths, arrays as tuples. The resolver

@@ -94,7 +94,7 @@ class PoseTrackRecord(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ValueTrackRecord(Record):
-    """Time samples of one scalar attribute of a joint (`state:angular:physics:position` and the like), as authored.
+    """Time samples of one scalar attribute of a joint (`state:angular:physics:position` and similar ones), as authored.
 
     Attributes:
         attribute: USD name of the attribute.

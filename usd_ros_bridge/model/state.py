@@ -243,7 +243,7 @@ class Commands:
 
 
 def _shown(array: FloatArray, *, known: bool) -> FloatArray:
-    """Return an array of commands for reading. What was written before the last `clear` is no command."""
+    """Return an array of commands for reading. Values written before the last `clear` are no commands."""
     return read_only(array) if known else np.broadcast_to(_NOTHING, array.shape)
 
 

@@ -1,4 +1,4 @@
-"""Contexts: effective namespaces, domains, parent frames, and which prim is a robot's root (REP 0158 section 2.1)."""
+"""Contexts: effective namespaces, domains, parent frames, and root prims of robots (REP 0158 section 2.1)."""
 
 from __future__ import annotations
 

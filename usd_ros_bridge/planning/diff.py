@@ -33,7 +33,7 @@ from usd_ros_bridge.model.plan import (
 from usd_ros_bridge.spatial.pose import Pose
 
 TOLERANCE = 1e-9
-"""Up to where numbers are the same, absolute and relative: rounding of transforms that are composed anew."""
+"""Up to where numbers are the same, absolute and relative: rounding of transforms that are composed again."""
 
 
 def difference(old: BridgePlan, new: BridgePlan) -> PlanDifference:

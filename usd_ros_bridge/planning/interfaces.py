@@ -255,7 +255,7 @@ class _Drafter:
         return fault
 
     def _report_absolute(self, kind: InterfaceKind, path: str, name: str, namespace: str) -> None:
-        """Say that an absolute name ignores the namespace; one that is in it all the same follows no other robot."""
+        """Say that an absolute name ignores the namespace; one that is in it anyway follows no other robot."""
         if namespace == "/" or name in _GLOBAL or is_below(name, namespace):
             return
         relative = name.removeprefix("/")

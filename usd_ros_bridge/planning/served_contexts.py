@@ -146,7 +146,7 @@ def _serve_physics(physics: PhysicsRecords, gone: _Below, *, obstacles: bool) ->
 
 
 class _Below:
-    """Tell whether prims are at or below one of several roots that do not nest."""
+    """Return whether prims are at or below one of several roots that do not nest."""
 
     def __init__(self, roots: Iterable[str]) -> None:
         self.roots = frozenset(roots)

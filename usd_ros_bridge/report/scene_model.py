@@ -160,7 +160,7 @@ _BOX: Final = Geometry(
 
 
 def _bounds(nodes: Sequence[GlbNode], frames: Sequence[dict[str, Any]]) -> tuple[list[float], float]:
-    """Return the centre and the radius of what the view looks at first."""
+    """Return the centre and the radius of what the view shows first."""
     points = [np.array(frame["matrix"][12:15])[None, :] for frame in frames]
     for each in nodes:
         vertices = each.geometry.vertices

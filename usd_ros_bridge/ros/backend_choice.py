@@ -78,13 +78,13 @@ def choose(
 
     `auto` stands for `mujoco` where that is installed and the asset has drives, actuators, or bodies that fall; else
     for `kinematic`. So it does where a robot would fall and nothing is there to land on: a robot's own file, without a
-    world around it, is looked at more often than dropped.
+    world around it, is viewed more often than dropped.
 
     Args:
         plan: The plan.
         backend: Name of an installed backend, `auto`, or a backend.
         follows_clock: Whether the bridge's time is what /clock says: then no backend can own it.
-        inform: Told what `auto` stands for here, and why.
+        inform: Reports what `auto` stands for here, and why.
 
     Raises:
         BackendError: There is no such backend, or it cannot be made.
@@ -124,7 +124,7 @@ def open_chosen(
     Args:
         choice: As `choose` returns it.
         make: Makes a runtime.
-        report: Told of a replacement.
+        report: Reports a replacement.
 
     Returns:
         The runtime, open, and the name of its backend.

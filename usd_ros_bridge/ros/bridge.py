@@ -289,7 +289,7 @@ class Bridge(HandlerRegistry):
 
         Args:
             callback: Called with the time to step to, nanoseconds, and the commands of the step, whose arrays are
-                read-only. Callbacks run in the order of these calls. What one raises is reported once.
+                read-only. Callbacks run in the order of these calls. The exception of one is reported once.
 
         Returns:
             What removes it.

@@ -117,7 +117,7 @@ def is_executed(entity: Any) -> bool:
 def stop_events(entity: Any) -> None:
     """Clear the middleware's callbacks of an rclpy entity: no event of it is queued from here on. From any thread.
 
-    rclpy has no call for this. Where librcl cannot be called, the entity goes on queueing events.
+    rclpy has no call for this. Where librcl cannot be called, the entity continues to queue events.
     """
     for handle, setters in _event_sources(entity):
         with suppress(InvalidHandle), handle:

@@ -169,7 +169,7 @@ class Interfaces:
             runtime: What feeds publishers and takes samples; open.
             handlers: What is bound to interfaces.
             workers: Where it runs; closed by whoever made them.
-            services: Who serves services.
+            services: Handlers of services.
             forbidden: Returns why the calling thread must not wait for an answer, "" where it may.
             inform: For changes that people should see.
             publish_unmatched: Publish also while nobody subscribes.

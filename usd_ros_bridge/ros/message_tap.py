@@ -80,7 +80,7 @@ class _JoinedChannel:
         return any(channel.is_wanted() for channel in self._channels)
 
     def write(self, data: bytes | bytearray) -> None:
-        """Give a copy to each tap that wants it."""
+        """Give a copy to each tap that needs it."""
         for channel in self._channels:
             if channel.takes_all or channel.is_wanted():
                 channel.write(data)

@@ -1,7 +1,7 @@
 """Parameters of the bridge's node: declaration, refusals, and those of controllers.
 
-`enabled.<prim path>` switches a controller, `<prim path>.<name>` is a number of it. What one request sets together
-happens together.
+`enabled.<prim path>` switches a controller, `<prim path>.<name>` is a number of it. Parameters that one request sets
+change together.
 """
 
 from __future__ import annotations

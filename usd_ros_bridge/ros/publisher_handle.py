@@ -14,7 +14,7 @@ from usd_ros_bridge.ros.message_tap import TapChannel
 from usd_ros_bridge.ros.wire.cdr_template import serialize_defined
 
 _LOOK_S = 1.0
-"""How often a publisher that counts no subscriptions looks for them in the graph."""
+"""How often a publisher that counts no subscriptions searches them in the graph."""
 
 
 class PublisherHandle:

@@ -1,4 +1,4 @@
-"""Shard exchange: the topics by which the bridges of a fleet tell each other their time and where their robots are."""
+"""Shard exchange: the topics by which the bridges of a fleet send each other their time and where their robots are."""
 
 from __future__ import annotations
 

@@ -91,8 +91,8 @@ def use_large_message_transport(*, discovery_thread: bool = False, most_bytes: i
 
     Args:
         discovery_thread: Announce nodes from a thread of its own, where Fast DDS is 3 or later. A node is then
-            announced after Fast DDS accepts messages, so that no answer of a peer is dropped. What that thread has
-            not sent when the last node of a context is destroyed is lost. The bridge waits for it with its own
+            announced after Fast DDS accepts messages, so that no answer of a peer is dropped. Messages that this thread
+            has not sent when the last node of a context is destroyed are lost. The bridge waits for it with its own
             nodes; a host with other nodes leaves this out, or peers list those for up to 20 s after their end.
             The list of endpoints is sent from such a thread, too, which needs RMW_FASTRTPS_PUBLICATION_MODE=AUTO: that
             is set where nothing else is, and has to stay as long as the process opens nodes.
@@ -169,7 +169,7 @@ def keep_to_udp_where_shared_memory_is_full() -> str:
     the discovery range LOCALHOST this process finds its peers on the loopback as before.
 
     Returns:
-        What to tell people, "" where nothing was done.
+        What to show people, "" where nothing was done.
     """
     variable = _profiles_variable()
     free = _free_bytes()
@@ -215,7 +215,7 @@ def profile_xml(
             it accepts messages (`RTPSParticipantImpl::enable`), and a peer answers once: from another thread the
             announcement leaves after that.
         graph_thread: Send the list of the participant's endpoints from such a thread, too, a few times a second.
-            rmw_fastrtps publishes that list (`ros_discovery_info`) anew with each endpoint: the latest one replaces
+            rmw_fastrtps publishes that list (`ros_discovery_info`) again with each endpoint: the latest one replaces
             those that were not sent yet. Otherwise what thousands of endpoints send grows with their square. It needs
             the publication mode AUTO of rmw_fastrtps.
     """

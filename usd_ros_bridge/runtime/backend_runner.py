@@ -1,4 +1,4 @@
-"""Backend runner: step the backend with the commands; report what it raises, and go on."""
+"""Backend runner: step the backend with the commands; report what it raises, and continue."""
 
 from __future__ import annotations
 

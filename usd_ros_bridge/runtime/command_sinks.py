@@ -260,7 +260,7 @@ def make_sink(context: SinkContext, topic: TopicPlan) -> Sink:
 
 
 def _foreign_sink(make: SinkFactory, context: SinkContext, topic: TopicPlan) -> Sink:
-    """Return the sink that a plug-in makes. What its code raises refuses the messages of this topic alone."""
+    """Return the sink that a plug-in makes. An exception of its code refuses the messages of this topic alone."""
     try:
         sink = make(context, topic)
     except SinkRefusal:

@@ -1,4 +1,4 @@
-"""Runners of controller groups, and goal queues: report what a controller raises, end its goals, and go on."""
+"""Runners of controller groups, and goal queues: report what a controller raises, end its goals, and continue."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Each bridge is a shard with a number. Shards stop at the same times: at the state at rest, after the first step, then
 every exchange period, and where requested steps end. At a stop each one sends a report with the poses of its robots.
 Once all reports are there, the leader grants time up to the next stop. Poses of an exchange are used by everybody
-before anybody goes on, so that results depend on neither the machines nor their load.
+before anybody continues, so that results depend on neither the machines nor their load.
 
 A report or grant has a session (one run of the leader) and an epoch (the resets in it): what was sent before a reset
 counts for nothing after it.
@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, Protocol
 from usd_ros_bridge.reporting import Report
 
 JOIN_S: Final = 60.0
-"""How long the leader waits for a shard that it has not heard of yet, wall seconds: large stages take long to open."""
+"""How long the leader waits for a shard that has not reported yet, wall seconds: large stages take long to open."""
 HEARTBEAT_S: Final = 1.0
 """How often the leader repeats its grant while time stands still, wall seconds."""
 NEWS_S: Final = 2.0
@@ -155,7 +155,7 @@ class Lockstep(Protocol):
         ...
 
     def stand(self) -> None:
-        """Note that time stands still because nobody wants it to pass."""
+        """Note that time stands still because nobody requests that it passes."""
         ...
 
     def send_heartbeat(self) -> None:
@@ -283,7 +283,7 @@ class LockstepLeader:
             shard: Number of this shard, from 1 on.
             shards: How many there are.
             times: When shards exchange poses.
-            timeout_s: How long to wait for a shard that was heard before, wall seconds.
+            timeout_s: How long to wait for a shard that reported before, wall seconds.
             link: Connection to the other shards.
             report: For shards that are lost.
             inform: For shards that join.

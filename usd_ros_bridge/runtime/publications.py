@@ -118,7 +118,7 @@ class Publications:
         wake_ns: Bridge time at which a tick is needed; 0: at once, NEVER_NS: not before something arrives.
         quiet_until_ns: Bridge time before which nothing is due unless something arrives; 0 if something is due in every
             tick, or if there are no publications: then the caller reads snapshots itself.
-        generation: Counts changes after which batches are made anew; one of an older generation may not be right.
+        generation: Counts changes after which batches are made again; one of an older generation may not be right.
     """
 
     def __init__(self, report: Report) -> None:
@@ -208,7 +208,7 @@ class Publications:
             self.add(publication, name=publication.name, rate=rate, on_arrival=on_arrival)
 
     def regroup(self) -> None:
-        """Make batches anew: the `batch_key` of a publication changed."""
+        """Make batches again: the `batch_key` of a publication changed."""
         self._programs.clear()
         self.generation += 1
 

@@ -113,7 +113,7 @@ class Runtime:
 
     `tick`, `add_publication`, `bind_sink` and `reset` belong to one thread. `InputBinding.deliver`, `post`, goal queues
     and `status` are thread-safe. An exception of a backend, sink, controller or publication is reported once per kind
-    and counted; everything else goes on.
+    and counted; everything else continues.
 
     Attributes:
         plan: Plan that is live.
@@ -234,7 +234,7 @@ class Runtime:
     def close(self) -> None:
         """End goals, close the backend and release publications and subscriptions. Idempotent.
 
-        Whoever added a publication closes it.
+        The owner that added a publication closes it.
         """
         if not self._open:
             return
@@ -679,7 +679,7 @@ class Runtime:
         return None if self.capabilities.step_ns else self.publications.shortest_period_ns
 
     def _hold_state(self, time_ns: int) -> bool:
-        """Hold the last state if the backend gave none, so that /tf goes on. Return whether there is a state."""
+        """Hold the last state if the backend gave none, so that /tf continues. Return whether there is a state."""
         if not self._has_state:
             if self.capabilities.topic_driven:
                 return False
@@ -693,7 +693,7 @@ class Runtime:
 
 
 def _weakly(runtime: Runtime, ask: Callable[[Runtime], int]) -> Callable[[], int]:
-    """Return what asks the runtime, as long as it is there: parts of it keep that, hence the weak reference."""
+    """Return what asks the runtime, as long as it is there: parts of it keep that, so the weak reference."""
     reference = weakref.ref(runtime)
 
     def answer() -> int:

@@ -37,7 +37,7 @@ class SensorSetup:
         robot: Prim path of its robot, "" for none.
         joints: Names of the joints of its robot, in the order of `SensorContext.joint_position`.
         camera: The camera at or above the prim, None for none.
-        surfaces: Prim paths of what rays can hit, or what segmentation tells apart: `RayHits.surface` are indices.
+        surfaces: Prim paths of what rays can hit, or what segmentation distinguishes: `RayHits.surface` are indices.
         surface_bodies: Prim path of the body of each surface, "" for the world.
         scene: Values of the model's scene attributes, by its own names, by prim path.
         report: Call `report(kind, message)` to warn people; each kind is shown once. From any thread.
@@ -81,7 +81,7 @@ def _nearest(authored: Mapping[str, Any], path: str, missing: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SensorInputs:
-    """What a sensor reads of one state, copied: it may be measured in another thread while the loop goes on.
+    """What a sensor reads of one state, copied: it may be measured in another thread while the loop continues.
 
     Attributes:
         time_ns: Bridge time of the state, nanoseconds; of the newest image, if it needs images.
@@ -107,7 +107,7 @@ class SensorInputs:
 class SensorContext:
     """One measurement: the state that it is of, and what it may ask. Valid during `measure`.
 
-    Positions are in metres, quaternions x y z w. What the model did not declare in `needs` raises BridgeError.
+    Positions are in metres, quaternions x y z w. Values that the model did not declare in `needs` raise BridgeError.
 
     Attributes:
         time_ns: Bridge time of the state, nanoseconds; of the newest image, if the model needs images. It is the stamp

@@ -109,7 +109,7 @@ class TimeControl:
         return self._achieved
 
     def pause(self) -> None:
-        """Pause time after the tick in progress; steps under way go on.
+        """Pause time after the tick in progress; steps under way continue.
 
         Raises:
             BridgeError: Requests are refused.
@@ -170,7 +170,7 @@ class TimeControl:
         """Reset everything to the state at rest, between two ticks; the state of time stays as it is.
 
         Args:
-            keep_time: Let time go on from where it is; else it starts over.
+            keep_time: Let time continue from where it is; else it starts over.
 
         Returns:
             The bridge time that it is then, nanoseconds. It fails with BridgeError where the bridge is closed before.
@@ -286,7 +286,7 @@ _CATCH_UP = 2
 class RealTimePacer:
     """Keep bridge time to the wall clock, `real_time_factor` seconds a second, measured from a common origin.
 
-    A bridge time is reached no earlier than its time on the wall clock. What is late catches up at no more than
+    A bridge time is reached no earlier than its time on the wall clock. A late time catches up at no more than
     twice the pace; what is late by more than `TOLERATED_NS` is given up, and reported with the factor that is achieved.
     """
 
@@ -372,7 +372,7 @@ IDLE_NS = 1_000_000_000
 """How long a loop without ticks sleeps between two calls of its `idle`, wall nanoseconds."""
 
 _WAIT_NS = 200_000_000
-"""How often a loop that waits for others looks for how long it has, wall nanoseconds."""
+"""How often a loop that waits for others checks how long it has, wall nanoseconds."""
 
 LONG_NS = 10_000_000
 """From when on what is done between two ticks has time stand still, wall nanoseconds; less is caught up with."""

@@ -186,7 +186,7 @@ class Snapshot:
         self._all_started = False
 
     def transfer_state(self, old: Snapshot, common: CommonRows, *, same_backend: bool) -> None:
-        """Continue from the snapshot of the plan before: odometry goes on from where bodies started.
+        """Continue from the snapshot of the plan before: odometry continues from where bodies started.
 
         Args:
             old: Snapshot of the plan before.

@@ -68,7 +68,7 @@ AfterStep = Callable[[int, StepState], object]
 class StepCallbacks:
     """Callbacks around the steps of the backend, in the order in which they were added.
 
-    They run in the tick thread. What one raises is reported once, and the others run. Adding and removing is
+    They run in the tick thread. The exception of one is reported once, and the others run. Adding and removing is
     thread-safe, and counts from the next tick on.
 
     Attributes:

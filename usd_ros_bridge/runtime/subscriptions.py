@@ -79,7 +79,7 @@ class InputQueue:
         Args:
             topic: The subscription.
             sink: An embedder's own.
-            controllers: Those of the plan. A topic that one of them names moves nothing but through it.
+            controllers: Those of the plan. A topic that one of them names acts only through it.
             context: What built-in sinks are made from.
             commands: What sinks write to.
             into: What delivered before, which goes on to: what waits there is taken by who takes it from here on.

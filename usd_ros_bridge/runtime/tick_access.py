@@ -28,7 +28,7 @@ from usd_ros_bridge.spatial.transforms import FloatArray
 IDLE_S: Final = 1.0
 """Seconds without a reader after which ticks copy their state no more."""
 _POLL_S: Final = 2e-3
-"""Seconds between two looks at whether ticks run at all."""
+"""Seconds between two checks whether ticks run at all."""
 
 
 class JointRows:

@@ -22,7 +22,7 @@ def load_function(function: str | Callable[..., Any], directory: str) -> Callabl
 
     Args:
         function: `module:function`, `path.py:function`, or the function.
-        directory: Folder that relative paths count from. Modules are looked for in it, too.
+        directory: Folder that relative paths count from. Modules are searched in it, too.
 
     Raises:
         OptionError: There is no such file, module or function, or importing it fails.

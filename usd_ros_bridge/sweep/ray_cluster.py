@@ -61,7 +61,7 @@ _SHOWN: Final = 300
 
 
 class RayCluster:
-    """Ray as one sweep uses it. What it started ends with `close`, or with this process, however that ends.
+    """Ray as one sweep uses it. Parts that it started end with `close`, or with this process, however that ends.
 
     Attributes:
         is_local: Ray was started for this sweep.

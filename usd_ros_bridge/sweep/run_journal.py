@@ -21,8 +21,8 @@ class RunJournal:
     """Append-only journal. Each run is in it once, however often and whenever the sweep was killed.
 
     A line is written with one system call, so that the end of the process loses none. The file is flushed to the disk
-    once a second at most, and at the end, so that the end of the machine loses one second. What a full disk or a lost
-    machine left of a last line is cut off when the journal is opened again.
+    once a second at most, and at the end, so that the end of the machine loses one second. A part that a full disk or
+    a lost machine left of a last line is cut off when the journal is opened again.
     """
 
     def __init__(self, path: Path) -> None:
@@ -61,7 +61,7 @@ class RunJournal:
         """Append a run. Return whether it was not there before: a run counts once.
 
         Raises:
-            BridgeError: It cannot be written, as on a full disk. What the file had before stays readable.
+            BridgeError: It cannot be written, as on a full disk. Earlier lines of the file stay readable.
         """
         if record.id in self._ids:
             return False

@@ -150,7 +150,7 @@ class SweepAsset:
         return found
 
     def _clear(self) -> None:
-        """Drop the overrides of the last run: values without them are looked for."""
+        """Drop the overrides of the last run: values without them are searched."""
         self._last = None
         self._overrides.clear()
 

@@ -167,8 +167,8 @@ class StopCondition:
         above: The condition holds while the signal is above this, or
         below: below this.
         hold: Seconds for which it must hold without a break.
-        after: Time of the run, seconds, before which it is not looked at.
-        outcome: How the run counts that it ends. `continue`: it goes on, and metrics have the time of the first time.
+        after: Time of the run, seconds, before which it is not checked.
+        outcome: How the run counts that it ends. `continue`: it continues, and metrics have the time of the first time.
     """
 
     signal: Signal
@@ -223,7 +223,7 @@ class Sweep:
         poses: By prim path of a robot or body, where it stands at the start.
         joints: By prim path or name of a joint, its position at the start, rad or m.
         randomize: Changes of the asset's attributes.
-        driver: What commands the robot; None: nothing but `commands`.
+        driver: What commands the robot; None: only `commands`.
         commands: Messages to the robot.
         stop: Stop conditions by name.
         metrics: Metrics by name.

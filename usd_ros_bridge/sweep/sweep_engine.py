@@ -101,7 +101,7 @@ def run_sweep(
 ) -> SweepResult:
     """Make all runs of a sweep with workers of Ray, and write their results to a directory.
 
-    Ctrl-C and exceptions of `on_progress` end it at once; what is done is kept, and `resume` goes on from there.
+    Ctrl-C and exceptions of `on_progress` end it at once; what is done is kept, and `resume` continues from there.
 
     Args:
         sweep: What is run.

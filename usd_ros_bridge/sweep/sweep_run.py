@@ -30,7 +30,7 @@ Ending = Literal["completed", "stopped", "failed"]
 MAX_WARNINGS: Final = 20
 _PROGRESS_S: Final = 0.25
 _CHECKED_STEPS: Final = 16
-"""Steps between two looks at the clock, and at whether the state is finite."""
+"""Steps between two checks of the clock, and of whether the state is finite."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -201,7 +201,7 @@ class ActiveTest:
         return load_plan(found, catalog=_installed_types(), **options)
 
     def find_asset(self, asset: str | os.PathLike[str]) -> str:
-        """Return the path of an asset: a relative one is looked for in the folders of the test."""
+        """Return the path of an asset: a relative one is searched in the folders of the test."""
         return asset_path(asset, folders=[Path.cwd(), *self._folders])
 
     def observer(self, domain_id: int | None = None) -> RosObserver:

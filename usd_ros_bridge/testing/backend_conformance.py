@@ -279,7 +279,7 @@ class BackendBench:
         make: Make a backend that is not open.
         plan: The plan.
         make_empty: Make a plan without robots.
-        simulated: Forces move it: it is where it is told to be to within what drives and limits yield.
+        simulated: Forces move it: it is where it is commanded to be to within what drives and limits yield.
         precision: Largest difference of poses from what joints say, m and of a quaternion's components.
         limits_speed: Commanded joints keep the speeds of the layout.
         needed: What an error names where the plan has neither physics nor a stage.

@@ -59,7 +59,7 @@ class GroupRun:
     """
 
     def __init__(self, plan: BridgePlan, schema: str, previous: GroupRun | None = None) -> None:
-        """Make the group. The robots stand still, or go on as in the run of a plan before."""
+        """Make the group. The robots stand still, or continue as in the run of a plan before."""
         self.plan = plan
         self.reports: list[str] = []
         references = References(plan.controllers)
@@ -304,7 +304,7 @@ class ControllerConformance:
         assert any(np.isfinite(values[ticks:]).any() for values in run.history.values())
 
     def test_a_group_of_another_plan_continues(self) -> None:
-        """When a variant changes, the new group goes on as the old one would have."""
+        """When a variant changes, the new group continues as the old one would have."""
         plan = load_plan(self.asset)
         old, expected = self._run(plan), self._run(plan)
         if not isinstance(old.group, StatefulGroup):

@@ -163,7 +163,7 @@ class WaitForInterfaces(BridgeReady):
     """Wait until a bridge is ready and its interfaces are in the graph, and emit an InterfacesReadyEvent.
 
     On request it waits for messages, too. Subscriptions have the QoS of the plan: sensors that publish best effort,
-    and latched topics, are heard.
+    and latched topics, are received.
     """
 
     def __init__(

@@ -182,7 +182,7 @@ class LoggedProcess:
 
 
 def asset_path(asset: str | os.PathLike[str], *, folders: Sequence[Path]) -> str:
-    """Return where an asset is: a relative path is looked for in some folders.
+    """Return where an asset is: a relative path is searched in some folders.
 
     Args:
         asset: A path, or an address such as `package://NAME/PATH`.

@@ -138,7 +138,7 @@ def ros_node(active_test: ActiveTest) -> Any:
 
 @pytest.fixture
 def wait_for(active_test: ActiveTest) -> Callable[..., Any]:
-    """`wait_for(condition, timeout=10.0, what="")`: wait until a condition holds; bridges in lockstep go on."""
+    """`wait_for(condition, timeout=10.0, what="")`: wait until a condition holds; bridges in lockstep continue."""
     return active_test.wait_for
 
 

@@ -1,4 +1,4 @@
-"""ROS observer: a node of the test, which looks at a bridge, and at other nodes, from outside."""
+"""ROS observer: a node of the test, which observes a bridge, and other nodes, from outside."""
 
 from __future__ import annotations
 
@@ -368,7 +368,7 @@ def missing_in_graph(
 
 
 def count_interfaces(plan: BridgePlan, without: frozenset[str]) -> int:
-    """Return how many interfaces `missing_in_graph` looks for."""
+    """Return how many interfaces `missing_in_graph` searches."""
     rows = (*plan.topics, *plan.services, *plan.actions)
     return sum(
         each.enabled and each.starts_enabled and without.isdisjoint((each.path, each.name)) for each in rows

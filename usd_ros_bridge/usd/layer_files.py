@@ -59,7 +59,7 @@ class FileRefusedError(Exception):
 
 
 FileVersion = tuple[int, int, int]
-"""What tells versions of a file apart: size, time of modification in nanoseconds, inode."""
+"""What distinguishes versions of a file: size, time of modification in nanoseconds, inode."""
 
 
 class LayerFiles:

@@ -64,7 +64,7 @@ class _Place:
         layer: As in `Diagnostic`.
         text: The layer's text, None if it has none.
         keys: Keys of the opinion in `layer_lines`, and of what it is part of: the first that is there counts.
-        words: Text that is looked for before them.
+        words: Text that is searched before them.
     """
 
     layer: str

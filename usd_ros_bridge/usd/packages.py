@@ -3,7 +3,7 @@
 Where the compiled resolver of `usd/resolver/` is in use, it does, by the rules that stand here. Elsewhere links do:
 OpenUSD's own resolver takes `package://name/path` for a search path and normalises it to `package:/name/path`. A
 directory that holds a folder `package:` of links to packages therefore resolves it: for references, payloads,
-sublayers and asset values, nested and inside usdz. `..` is not contained there, hence the scan before composition.
+sublayers and asset values, nested and inside usdz. `..` is not contained there, so there is a scan before composition.
 """
 
 from __future__ import annotations

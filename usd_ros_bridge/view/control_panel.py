@@ -50,7 +50,7 @@ class JobQueue:
     """Run jobs in the page's thread. GUI callbacks and futures submit them from threads of their own."""
 
     def __init__(self, failed: Callable[[Exception], object]) -> None:
-        """Args: failed: Called with what a job raises; the other jobs go on."""
+        """Args: failed: Called with what a job raises; the other jobs continue."""
         self._jobs: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._failed = failed
         self._own = threading.local()

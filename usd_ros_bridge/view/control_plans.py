@@ -43,7 +43,7 @@ _Interface = TypeVar("_Interface", bound=InterfacePlan)
 
 JOINT_STATES_BACKEND: Final = "joint_states"
 WITHOUT_COMMANDS: Final = frozenset({JOINT_STATES_BACKEND, "null", "playback"})
-"""Backends that take no commands. Services work all the same."""
+"""Backends that take no commands. Services work anyway."""
 
 AS_DRIVEN: Final = "as driven"
 """Label of sliders of which each has the kind of command that its own joint takes."""

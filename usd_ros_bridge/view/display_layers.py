@@ -166,7 +166,7 @@ def _trajectory_layers(plan: BridgePlan) -> Iterator[DisplayLayer]:
 
 
 def _trail_layers(plan: BridgePlan, tools: Mapping[int, str]) -> Iterator[DisplayLayer]:
-    """The frame whose trail tells most of a robot's motion.
+    """The frame whose trail shows most of a robot's motion.
 
     It is the base of a robot that can move, else what its trajectory controller moves, else its last moving frame.
     """

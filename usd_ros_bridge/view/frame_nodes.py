@@ -41,7 +41,7 @@ class FrameNodes:
         self._seen = -1
 
     def node(self, robot: int, frame_id: str) -> str:
-        """Return the name of the scene node at a frame: `/robots/ROBOT/FRAME`. What is added below it moves along.
+        """Return the name of the scene node at a frame: `/robots/ROBOT/FRAME`. Nodes added below it move along.
 
         Args:
             robot: Index in `plan.robots`.

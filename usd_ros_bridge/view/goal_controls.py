@@ -92,7 +92,7 @@ class TrajectoryPanel:
             self._goals.update(now_s)
 
     def pause(self) -> None:
-        """Unsubscribe. A goal goes on: it has an end of its own."""
+        """Unsubscribe. A goal continues: it has an end of its own."""
         self._measured.pause()
 
     def close(self) -> None:
@@ -175,7 +175,7 @@ class GripperPanel:
         self._goals.update(now_s)
 
     def pause(self) -> None:
-        """Unsubscribe. A goal goes on: it has an end of its own."""
+        """Unsubscribe. A goal continues: it has an end of its own."""
         self._measured.pause()
 
     def close(self) -> None:
@@ -245,7 +245,7 @@ class _Goals:
             self._show(text, share)
 
     def close(self) -> None:
-        """Destroy the client. A goal in progress goes on at its server. Idempotent."""
+        """Destroy the client. A goal in progress continues at its server. Idempotent."""
         self._future = None
         self._graph.destroy(self._client)
 

@@ -116,7 +116,7 @@ class GraphClient:
         return self._keep(domain, domain.node.create_timer(period_s, callback, clock=clock))
 
     def client(self, service: str, type_name: str, *, domain_id: int | None = None) -> Any:
-        """Return a new rclpy service client, for what looks for the answer itself; errors as of `subscribe`."""
+        """Return a new rclpy service client, for what waits for the answer itself; errors as of `subscribe`."""
         domain = self._domains.get(domain_id)
         return self._keep(domain, domain.node.create_client(self.type_of(type_name), service))
 

@@ -39,7 +39,7 @@ TRAIL_POINTS = 1000
 TRAIL_STEP_M = 0.01
 """Distance after which a trail gets another point."""
 TRAIL_JUMP_M = 2.0
-"""Distance in one step after which a trail begins anew: the robot was put elsewhere."""
+"""Distance in one step after which a trail starts again: the robot was put elsewhere."""
 LONGEST_ARROW_M = 1.0
 MAX_RANGE_M = 1000.0
 
@@ -294,7 +294,7 @@ class _Path(_Drawing):
 
 
 class _Trajectory(_Drawing):
-    """What a trajectory controller follows, as the way of the tool: all of a JointTrajectory, or feedback by and by."""
+    """What a trajectory controller follows, as the way of the tool: all of a JointTrajectory, or feedback by steps."""
 
     def __init__(self, layer: DisplayLayer, context: DrawingContext) -> None:
         super().__init__(layer, context)

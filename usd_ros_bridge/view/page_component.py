@@ -1,4 +1,4 @@
-"""Components of the page: each shows or drives one kind of thing, and is made anew for every plan."""
+"""Components of the page: each shows or drives one kind of thing, and is made again for every plan."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Picks:
         self._listeners.append(listener)
 
     def notify(self, picked: Picked) -> None:
-        """Tell the listeners."""
+        """Notify the listeners."""
         for listener in tuple(self._listeners):
             listener(picked)
 

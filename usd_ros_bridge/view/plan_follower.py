@@ -197,7 +197,7 @@ class PlanFollower:
 
 
 def _with_parameters(options: PlanOptions, values: Sequence[Any]) -> PlanOptions:
-    """Return options with the values of the bridge's parameters LIVE_OPTIONS. What is not possible is ignored."""
+    """Return options with the values of the bridge's parameters LIVE_OPTIONS. Impossible values are ignored."""
     given = {}
     for name, value in zip(LIVE_OPTIONS, values, strict=False):
         found = parameter_value_to_python(value)

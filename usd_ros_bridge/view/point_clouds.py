@@ -50,7 +50,7 @@ def scan_points(message: Any, *, limit: int = MAX_POINTS) -> NDArray[np.float32]
 
     Args:
         message: sensor_msgs/msg/LaserScan.
-        limit: Most rays that are looked at; of more, evenly spaced ones.
+        limit: Most rays that are read; of more, evenly spaced ones.
     """
     ranges = np.asarray(message.ranges, dtype=np.float64)
     step = _step(len(ranges), limit)
@@ -70,7 +70,7 @@ def cloud_points(message: Any, *, limit: int = MAX_POINTS) -> PointSet:
 
     Args:
         message: sensor_msgs/msg/PointCloud2.
-        limit: Most points that are looked at; of more, evenly spaced ones.
+        limit: Most points that are read; of more, evenly spaced ones.
 
     Raises:
         UndrawableMessageError: It has no x, y and z, or less data than it says.

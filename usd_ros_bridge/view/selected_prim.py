@@ -145,7 +145,7 @@ def _is_at_or_below(path: str, prim: str) -> bool:
 def frame_bounds(plan: BridgePlan, robot: int, frame: str) -> tuple[FloatArray, FloatArray] | None:
     """Return the least and greatest corner (3,) of what moves with a frame's body, in the frame, metres.
 
-    None where there is no such frame, no body that carries it, or nothing to be seen of that.
+    None if there is no such frame, no body that carries it, or nothing to be seen of that.
     """
     found = find_frame(plan, robot, frame)
     if found is None or found.carrier < 0 or plan.physics is None:

@@ -76,7 +76,7 @@ class FramePoses:
         self._heard = np.zeros(self._count, bool)
         self._world = self._local
         self._stand_ins: dict[int, set[int]] = {}
-        """Rows that stand in for a parent that nothing was heard of, by its row."""
+        """Rows that stand in for a parent that is not yet known, by its row."""
         self._at_rest()
         self._topics: TfTopics | None = None
         self.positions: NDArray[np.float64] = np.zeros((self._count, 3))
@@ -248,7 +248,7 @@ class FramePoses:
     def _outside(self, robot: RobotPlan, number: int, keys: Sequence[tuple[TreeKey, str]]) -> int:
         """Return the row that a robot's topmost frame hangs from: one that stands in for `odom`, or another parent.
 
-        It is where the parent is at rest, until the parent itself is heard of. Robots may share the parent, and
+        It is where the parent is at rest, until the parent itself is received. Robots may share the parent, and
         nevertheless start at different places.
         """
         frame = robot.frames[number]

@@ -42,8 +42,8 @@ class _Source:
 class TfTopics:
     """Subscriptions to transforms.
 
-    Messages wait in the middleware until `take`: a thousand topics of 50 Hz cost nothing but what is drawn. What is
-    older than the newest message of each robot is dropped there.
+    Messages wait in the middleware until `take`: a thousand topics of 50 Hz cost only what is drawn. Messages
+    older than the newest message of each robot are dropped there.
     """
 
     def __init__(self, graph: GraphClient) -> None:

@@ -188,7 +188,7 @@ class VariantControls:
             self._show()
 
     def _check(self) -> None:
-        """Ask for the selections now and then."""
+        """Ask for the selections sometimes."""
         now = time.monotonic()
         if self._context is None or self._parameters is None or self._is_asking or now < self._check_s:
             return

@@ -218,6 +218,19 @@ def test_what_is_allowed_is_no_hit(text: str, tmp_path: Path) -> None:
     assert hits(text, tmp_path) == []
 
 
+def test_docstrings_are_searched(tmp_path: Path) -> None:
+    file = tmp_path / "module.py"
+    file.write_text(
+        '"""Module.\n\nIt waits\nin vain.\n"""\n\nNAME = "told"  # told\n"""It is made anew."""\n\n\n'
+        'class Robot:\n    """Robot.\n\n    Args:\n        name: Told, by\n            and by.\n    """\n\n'
+        '    def go(self):\n        """What it does.\n\n            told = 1\n        """\n'
+        '        return """told"""\n'
+    )
+    found = check_words.check([file], check_words.load_rules())
+    places = [hit.removeprefix(f"{file}:").partition(": write")[0] for hit in found]
+    assert sorted(places) == ["15: 'Told'", "15: 'by and by'", "4: 'in vain'", "8: 'anew'"]
+
+
 def test_an_invalid_rule_is_named(tmp_path: Path) -> None:
     rules = tmp_path / "phrases.txt"
     rules.write_text("# a comment\nfoo | bar\n")

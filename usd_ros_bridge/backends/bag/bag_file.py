@@ -43,7 +43,7 @@ class BagFile:
 
         Args:
             path: An MCAP or SQLite file, or a rosbag2 directory; `~` is the home directory.
-            report: Told of damaged files.
+            report: Reports damaged files.
 
         Raises:
             BackendError: It does not exist, is no bag, cannot be read, or rosbags is not installed.

@@ -121,7 +121,7 @@ def frame_tree(
         robot: The robot.
         pairs: How many transforms there are of each parent and child, by topic in the bag.
         recorded: Returns the name in the bag of a topic, None if it is not there.
-        report: Told of frames with several parents.
+        report: Reports frames with several parents.
     """
     ids = [frame.id for frame in robot.frames]
     for candidate in tf_candidates(plan, robot):

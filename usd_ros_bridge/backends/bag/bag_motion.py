@@ -95,7 +95,7 @@ def read_motion(plan: BridgePlan, source: BagSource, remap: Mapping[str, str], r
         plan: The plan.
         source: The open bag.
         remap: Other names of the bag's topics, by name in the bag.
-        report: Told of what does not match.
+        report: Reports what does not match.
 
     Raises:
         BackendError: Nothing in the bag belongs to a robot, or a topic of `remap` is not in the bag.

@@ -86,7 +86,7 @@ class BagSource:
 
         Args:
             file: The open bag.
-            report: Told of messages that cannot be read.
+            report: Reports messages that cannot be read.
         """
         self.name = quoted(file.path)
         self._file = file

@@ -32,7 +32,7 @@ class BagTopics:
             plan: The plan.
             source: The bag.
             remap: Other names of the bag's topics, by name in the bag.
-            report: Told of other names that no robot has.
+            report: Reports other names that no robot has.
 
         Raises:
             BackendError: A topic of `remap` is not in the bag.

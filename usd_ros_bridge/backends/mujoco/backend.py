@@ -176,7 +176,7 @@ class MujocoBackend(InputlessBackend):
         return PoseSnapshot.of(self.simulation.data, self.simulation.time_ns)
 
     def image(self, path: str) -> SensorSample | None:
-        """Return the newest image; segmentation tells the surfaces of `image_surfaces` apart."""
+        """Return the newest image; segmentation distinguishes the surfaces of `image_surfaces`."""
         sample = self.sense(path)
         if sample is None or not path.endswith(SEGMENTATION):
             return sample

@@ -18,7 +18,7 @@ from usd_ros_bridge.spatial.transforms import FloatArray, pose_array, wxyz
 SMALLEST_MASS = 1e-12
 """Least mass of a body that moves, kg: MuJoCo refuses models with smaller ones."""
 SMALLEST_MOMENT = 1e-14
-"""Least principal moment of inertia of a body that moves, kg m^2: ten times MuJoCo's own limit."""
+"""Smallest principal moment of inertia of a body that moves, kg m^2: ten times MuJoCo's own limit."""
 POINT_MOMENT = 1e-12
 """kg m^2, of a point mass that moves."""
 SMALLEST_ARMATURE = 1e-9

@@ -320,7 +320,7 @@ def _soften_limits(compiled: CompiledModel) -> None:
 
 
 def _compile_spec(builder: SpecBuilder) -> Any:
-    """Compile a specification without the geoms, joints, tendons and the like that MuJoCo refuses.
+    """Compile a specification without the geoms, joints, tendons and similar elements that MuJoCo refuses.
 
     A body that MuJoCo refuses loses its joints: it is fixed to its parent.
 

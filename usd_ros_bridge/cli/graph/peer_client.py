@@ -97,7 +97,7 @@ class PeerClient:
         """Handle messages until a condition holds. Return whether it does.
 
         Args:
-            condition: Looked at after each message, and every 50 ms.
+            condition: Checked after each message, and every 50 ms.
             timeout: Seconds to wait at most; None for as long as it takes.
 
         Raises:
@@ -133,7 +133,7 @@ class PeerClient:
         self.spin_until(lambda: False, max(0.0, seconds))
 
     def wait_until_quiet(self, seconds: float, *, alone: float = 0.0) -> None:
-        """Wait until no node, topic or service has come or gone for a time. No event tells the end of discovery.
+        """Wait until no node, topic or service has come or gone for a time. No event marks the end of discovery.
 
         Args:
             seconds: The time. The wait ends after ten such times at the latest.

@@ -63,7 +63,7 @@ class QosOptions:
         return profile
 
     def match(self, client: PeerClient, topic: str) -> Any:
-        """Return the profile of a subscription that hears every publisher of a topic.
+        """Return the profile of a subscription that receives from every publisher of a topic.
 
         With any option but `--qos-profile`, it is the profile that was asked for.
         """

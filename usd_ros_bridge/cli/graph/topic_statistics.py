@@ -20,7 +20,7 @@ class MessageArrivals:
         self._shown = -1
 
     def add(self, time_ns: int) -> None:
-        """Note a message that arrived at a time, in nanoseconds. A time that goes back begins anew; 0 is none yet."""
+        """Note a message that arrived at a time, in nanoseconds. A time that goes back starts again; 0 is none yet."""
         if not time_ns:
             return
         if 0 <= self._last <= time_ns:

@@ -326,7 +326,7 @@ class Follower:
         return self._request if self._course is None else self._course.request
 
     def _end(self, outcome: Outcome, code: int, text: str, *, hold: bool) -> None:
-        """End what is followed and tell the client, last: what it does in answer must find the controller free."""
+        """End what is followed and notify the client, last: what it does in answer must find the controller free."""
         request = self._current
         self._request = self._course = None
         self._holding = hold

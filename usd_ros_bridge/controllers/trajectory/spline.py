@@ -320,7 +320,7 @@ def plan_motion(knots: Knots, stamp_ns: int, start: Start, wraps: BoolArray) -> 
 def _led_in(
     times_ns: list[int], knots: Knots, turns: FloatArray, position: FloatArray, velocity: FloatArray
 ) -> Knots:
-    """Return the points with the present state in front: without acceleration and effort, which nothing tells."""
+    """Return the points with the present state in front: without acceleration and effort, which are unknown."""
     nothing = np.zeros((1, len(position)))
     return Knots(
         times_ns=times_ns,

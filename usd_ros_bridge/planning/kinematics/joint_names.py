@@ -122,7 +122,7 @@ def _claim(
     *,
     is_free: bool,
 ) -> str:
-    """Return `name`, else one that a context or an ancestor tells apart: any text where the name `is_free`."""
+    """Return `name`, else one that a context or an ancestor makes unique: any text where the name `is_free`."""
     owner = unique.owner(name)
     theirs = [context.label for context in contexts.get(owner or "", ())]
     for height, context in enumerate(contexts.get(path, ()) if owner is not None else ()):

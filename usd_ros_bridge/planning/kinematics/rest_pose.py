@@ -308,7 +308,7 @@ class _Solution:
         world_from_base0: FloatArray,
         world_from_base1: FloatArray,
     ) -> None:
-        """Find the positions at rest, and move empty ends to where the authored pose of their body wants them."""
+        """Find the positions at rest, and move empty ends to where the authored pose of their body puts them."""
         joint0_from_joint1 = relative(self.world_from_joint0, self.world_from_joint1)
         single = self._single_positions(joint0_from_joint1)
         empty = empty0 | empty1

@@ -127,7 +127,7 @@ def _sum(lumps: Sequence[_Lump]) -> _Lump | None:
 
 
 class MassPlanner:
-    """Planner of mass properties. What is wrong with authored ones is reported once per prim.
+    """Planner of mass properties. Faults of authored ones are reported once per prim.
 
     Attributes:
         assumed: By path of each body that a mass is assumed for: why nothing gives it one.

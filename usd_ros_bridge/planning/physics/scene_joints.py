@@ -34,7 +34,7 @@ from usd_ros_bridge.spatial.transforms import compose
 _WITH_AXIS = frozenset({"revolute", "continuous", "prismatic", "spherical"})
 _RADIANS = math.pi / 180.0
 _GREATEST = 1e15
-"""N m s/rad and the like: greatest damping, stiffness or inertia. Assets hold joints fast by 1e11."""
+"""N m s/rad and similar units: greatest damping, stiffness or inertia. Assets hold joints fast by 1e11."""
 
 
 def plan_joints(

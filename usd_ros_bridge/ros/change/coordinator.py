@@ -134,7 +134,7 @@ class ChangeCoordinator:
 
     Components that follow from the plan register in order. A change prepares them in that order, commits all of them
     between two ticks, and cleans up. If one of them cannot be prepared, the others roll back. Once the plan is live, a
-    component that raises is reported, and the others go on.
+    component that raises is reported, and the others continue.
     """
 
     def __init__(

@@ -532,7 +532,7 @@ def _prefix_fault(prefix: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as parameters have it: an array of nothing has one empty string in ROS 2."""
+    """Return a value as parameters have it: an empty array has one empty string in ROS 2."""
     if isinstance(value, (list, tuple)):
         return list(value) or [""]
     return value

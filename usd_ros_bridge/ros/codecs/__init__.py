@@ -1,7 +1,7 @@
 """Codecs: numbers to messages and back, one module per message package.
 
 To add a message type, write its functions and put one row into `CODECS` of the package's module; for an action that
-controllers follow, into `ACTIONS`. What planning must know of the type is one row in `model/message_types.py`.
+controllers follow, into `ACTIONS`. The facts that planning needs of the type are one row in `model/message_types.py`.
 
 Other distributions add types with entry points (`CodecPlugin`); their codecs are imported when a topic needs them.
 """

@@ -36,7 +36,7 @@ class Encoding:
         values: Returns what a snapshot shows, one entry per block and then one per sequence; None: there is nothing to
             show now. Arrays may be read-only views; they are copied before the next tick.
         prepare: `prepare(message, values)` fills a prototype with what does not change (names, child frame, camera
-            matrices), the header's frame excepted. Called anew for every shape and type that the arrays take.
+            matrices), the header's frame excepted. Called again for every shape and type that the arrays take.
         blocks: Fields of numbers of one type that lie side by side ("pose.pose", "range_max"); each entry is a
             sequence of as many numbers.
         sequences: Fields that are a sequence of numbers ("position", "data"); each entry is an array of any length and

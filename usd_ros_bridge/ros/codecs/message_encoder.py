@@ -410,13 +410,13 @@ def _bytes(value: NDArray[Any], typecode: str) -> bytes:
 
 
 def _shape(values: Values) -> Hashable:
-    """Return what tells the templates of an encoding with one sequence apart."""
+    """Return what distinguishes the templates of an encoding with one sequence."""
     value = values[-1]
     return value.shape, value.dtype
 
 
 def _lengths(values: Values) -> Hashable:
-    """Return what tells the templates of other encodings apart: several sequences are rows of numbers."""
+    """Return what distinguishes the templates of other encodings: several sequences are rows of numbers."""
     return tuple(map(len, values))
 
 

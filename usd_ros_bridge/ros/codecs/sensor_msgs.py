@@ -62,7 +62,7 @@ _DIAGONAL_KNOWN = 2
 def encode_joint_state(topic: TopicPlan, plan: BridgePlan) -> Encoding:
     """JointState of the joints of the publisher's context: rad or m, per second, N m or N.
 
-    Velocity and effort are empty where the backend knows none, and NaN for single joints that it does not know.
+    Velocity and effort are empty where the backend does not have them, and NaN for single joints that it does not know.
     """
     if not topic.dofs:
         raise NoSourceError("its context has no movable joint")

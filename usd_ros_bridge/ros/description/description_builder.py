@@ -76,9 +76,9 @@ class DescriptionBuilder:
         Args:
             receiver: Gets the descriptions.
             meshes: Returns where the mesh files of a plan are put, None for nowhere; asked where descriptions are made.
-            in_tick: Where a stage that is a host's is read.
+            in_tick: Where a stage of a host is read.
             wait_for_tick: Wait until the tick in progress ends.
-            defer: Has a job done soon: descriptions are made there, one a job, where there is to be no thread.
+            defer: Runs a job soon: descriptions are made there, one a job, where there is to be no thread.
         """
         self._receiver = receiver
         self._meshes = meshes

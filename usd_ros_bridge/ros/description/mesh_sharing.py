@@ -24,7 +24,7 @@ from usd_ros_bridge.ros.interface_types import AmentCatalog, InterfaceTypeError,
 from usd_ros_bridge.ros.workers import Workers
 
 SERVICE: Final = "/rviz/get_resource"
-"""The name that RViz asks, of all URIs, before it looks for a file itself (rviz_default_plugins 15, Kilted)."""
+"""The name that RViz asks, of all URIs, before it searches a file itself (rviz_default_plugins 15, Kilted)."""
 _TAKEN: Final = "service.taken:"
 _TIMEOUT_S: Final = 30.0
 _READ_BYTES: Final = 2**20

@@ -14,7 +14,7 @@ from usd_ros_bridge.runtime.publications import Publication
 from usd_ros_bridge.runtime.snapshot import Snapshot
 
 CHECK_RATE = 0.5
-"""How often the graph is looked at, Hz."""
+"""How often the graph is checked, Hz."""
 
 _SHARE = 0.01
 """Of the time that looking may take: the middleware copies the whole graph."""

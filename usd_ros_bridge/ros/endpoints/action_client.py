@@ -75,7 +75,7 @@ class GoalClient(RosActionClient):
 
 
 class _GoalFuture(Future[ActionResult]):
-    """The end of a call. Giving it up asks the server to cancel; how the goal ends is still told."""
+    """The end of a call. Giving it up asks the server to cancel; how the goal ends is still reported."""
 
     def __init__(self, ask: Callable[[], bool]) -> None:
         super().__init__()

@@ -74,7 +74,7 @@ class ActionServer:
             action_class: Class of its type.
             domain: Where it lives.
             report: For rejected goals and handlers that raise.
-            handlers: Who serves what.
+            handlers: Handlers of goals.
             workers: Where handlers run.
             backend: The backend's handler, None where it follows no goals of this action.
             goal_queue: Returns where goals of a prim's action go, None where no controller serves it.
@@ -343,7 +343,7 @@ class ActionServer:
         )
 
     def _end_stranded(self) -> None:
-        """End goals that were accepted, and whose client could not be told, which rclpy would keep for ever."""
+        """End goals that were accepted, and whose client could not be notified, which rclpy would keep for ever."""
         with self._lock:
             late = time.monotonic() - _STRANDED_S
             stale = [key for key, each in self._prepared.items() if each.since < late]

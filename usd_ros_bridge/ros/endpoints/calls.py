@@ -39,7 +39,7 @@ class Call:
             timeout: Seconds to wait, None for as long as the call may take.
 
         Raises:
-            CallTimeoutError: Nobody answered, or not within `timeout`; in the latter case the call goes on.
+            CallTimeoutError: Nobody answered, or not within `timeout`; in the latter case the call continues.
             BridgeError: This thread must not wait: the answer would come through it.
         """
         if timeout is not None:
@@ -55,7 +55,7 @@ class Call:
             raise CallTimeoutError(f"no answer yet, after {timeout:g} s") from None
 
     def cancel(self) -> None:
-        """Give the call up. What the server does about it is the server's; a goal is asked to be cancelled."""
+        """Give the call up. The server decides what it does then; a goal is asked to be cancelled."""
         self._future.cancel()
 
     def __await__(self) -> Generator[Any, None, Any]:

@@ -24,7 +24,7 @@ from usd_ros_bridge.ros.workers import is_coroutine_function
 RESULT_TIMEOUT_S = 10
 """How long a result may be asked for: rclpy's default since Kilted, where Jazzy's is 900.
 
-Whoever follows a goal asks as soon as it is accepted; every status message lists all goals that are kept.
+Clients that follow a goal ask as soon as it is accepted; every status message lists all goals that are kept.
 """
 
 

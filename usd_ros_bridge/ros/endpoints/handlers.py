@@ -110,7 +110,7 @@ class Binding:
         self._remove = remove
 
     def remove(self) -> None:
-        """Unbind the handler, unless another has replaced it. Idempotent; what runs already goes on."""
+        """Unbind the handler, unless another has replaced it. Idempotent; running handlers continue."""
         self._remove()
 
     def __enter__(self) -> Binding:
@@ -449,7 +449,7 @@ class MessageFeed:
         Args:
             path: Prim path of the subscription.
             message_class: Class of its messages.
-            handlers: Who handles them.
+            handlers: The handlers.
             workers: Where.
             report: For handlers that raise.
         """

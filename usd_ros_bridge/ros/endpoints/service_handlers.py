@@ -35,7 +35,7 @@ class Server:
 
     Attributes:
         handler: `handler(request, response)`; None where nobody answers.
-        owner: Who that is, "" for nobody.
+        owner: Name of the owner, "" for nobody.
         timeout: Seconds until a request is refused, None for no limit.
         reason: Why nobody answers.
     """

@@ -5,7 +5,7 @@ thread of its own, which would hand the message over: 35 to 50 us more for every
 callback is libc's `eventfd_write` itself: its signature, `int (int fd, uint64 value)`, is that of the callback,
 `void (const void * user_data, size_t number_of_events)`, where the calling convention passes both arguments in
 registers (x86-64, AArch64), so that no Python runs, and no GIL is taken, in the middleware's thread. Everything else
-of the subscription (remaps, QoS events, counts) is rclpy's, and its node's executor goes on serving its QoS events.
+of the subscription (remaps, QoS events, counts) is rclpy's, and its node's executor continues to serve its QoS events.
 Whatever is missing for that raises `DirectUnavailableError`: the caller subscribes as usual.
 """
 
@@ -110,7 +110,7 @@ class DirectSubscription:
     def handle(self) -> Any:
         """Return rclpy's handle: enter it, and `take_message(message_class, True)` takes one message or None.
 
-        None where the subscription is gone.
+        None if the subscription is gone.
         """
         return self._handle
 
@@ -179,8 +179,8 @@ Deliver = Callable[[object], None]
 class TopicSubscription:
     """Subscribe to one topic.
 
-    A reliable subscription would receive nothing from a best-effort publisher: it is made anew as best effort. With
-    `match_publisher` it starts with the weakest request, which fits all, and is made anew with the strongest that all
+    A reliable subscription would receive nothing from a best-effort publisher: it is made again as best effort. With
+    `match_publisher` it starts with the weakest request, which fits all, and is made again with the strongest that all
     discovered publishers fit, whenever they change. Both happen outside of callbacks, as jobs of the domain.
 
     Messages come serialized, through the executor, whose thread reads and delivers them; or, with `direct` set

@@ -43,10 +43,10 @@ _MAX_WAITING = 20
 """Messages that wait for their publisher; the newest win."""
 
 _MATCH_S, _LOOK_S = 1.0, 0.02
-"""How long the first messages wait for a subscription to be discovered, and how often it is looked for, seconds."""
+"""How long the first messages wait for a subscription to be discovered, and how often it is searched, seconds."""
 
 _SLOW_DOWN_S = 0.005
-"""How long a message beyond the rate holds up its client, seconds: each message that is looked at takes Python's global
+"""How long a message beyond the rate holds up its client, seconds: each message that is read takes Python's global
 lock from the ticks."""
 
 _OWN = frozenset({"/rosout", "/parameter_events"})
@@ -272,7 +272,7 @@ class ClientPublisher:
                 self._waiting.append(data)
 
     def refuse(self, reason: str) -> None:
-        """Drop all messages, and tell clients why."""
+        """Drop all messages, and notify clients why."""
         with self._lock:
             self._refused = True
             self._waiting = None

@@ -29,7 +29,7 @@ from usd_ros_bridge.runtime.publications import Publication
 from usd_ros_bridge.runtime.snapshot import Snapshot
 
 TIME_RATE: Final = 25.0
-"""Highest rate at which clients are told bridge time, Hz."""
+"""Highest rate at which clients get bridge time, Hz."""
 
 STOP_S: Final = 0.8
 """Time for clients to be disconnected. foxglove-sdk waits for clients that do not read, without an end."""
@@ -281,7 +281,7 @@ class Listener:
 
 
 class TimeBroadcast(Publication):
-    """Tell clients bridge time. A publication that publishes nothing: it has a rate."""
+    """Send clients bridge time. A publication that publishes nothing: it has a rate."""
 
     def __init__(self, link: ServerLink) -> None:
         """Args: link: Link to the server."""
@@ -289,7 +289,7 @@ class TimeBroadcast(Publication):
         self._link = link
 
     def publish(self, snapshot: Snapshot) -> bool:
-        """Tell clients the time of a snapshot."""
+        """Send clients the time of a snapshot."""
         time_ns = max(snapshot.time_ns, 0)
         self._link.call(lambda server: server.broadcast_time(time_ns))
         return False

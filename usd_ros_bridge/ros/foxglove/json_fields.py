@@ -27,7 +27,7 @@ _STAMPS = frozenset({"builtin_interfaces/Time", "builtin_interfaces/Duration"})
 
 
 def fields_from_json(message_class: Any, text: bytes | str) -> dict[str, Any]:
-    """Return the fields of a message, for `make_message`. What the text leaves out keeps its default.
+    """Return the fields of a message, for `make_message`. Fields that the text leaves out keep their defaults.
 
     Args:
         message_class: Class of the message.

@@ -132,7 +132,7 @@ class ServiceCalls:
         return Service(offered.name, schema=schema, handler=partial(self._answer, offered, service_class))
 
     def _answer(self, offered: OfferedService, service_class: Any, request: ServiceRequest) -> bytes:
-        """Call a service, in a thread of foxglove-sdk's. What it raises is what the client gets."""
+        """Call a service, in a thread of foxglove-sdk's. The client gets its exception."""
         try:
             message = _read(service_class.Request, bytes(request.payload))
         except Exception as error:  # noqa: BLE001 - bytes from a network; rclpy raises what it likes

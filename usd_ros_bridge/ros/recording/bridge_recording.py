@@ -61,7 +61,7 @@ class BridgeRecording:
         self.channels.time_ns = time_ns
 
     def leave_out_diagnostics(self) -> None:
-        """Record no /diagnostics, which tell of wall time and of the machine."""
+        """Record no /diagnostics, which report wall time and the machine."""
         self.channels.left_out = frozenset({self._domains.main.resolve(DIAGNOSTICS_TOPIC)})
 
     def begin(self, node: Any, *, wait_for: Callable[[], bool]) -> None:

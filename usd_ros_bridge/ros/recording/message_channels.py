@@ -127,7 +127,7 @@ class MessageChannels:
     # --- For the owner -----------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the writer. What was published before is written first, in the order of the channels.
+        """Start the writer. Messages published before are written first, in the order of the channels.
 
         Latched texts are made in other threads: so their order is the same in every run.
         """

@@ -52,7 +52,7 @@ def message_definition(message_class: Any) -> str:
 
 @cache
 def type_hash(message_class: Any) -> str:
-    """Return the type's hash (REP 2016), `RIHS01_...`; "" where the package does not tell."""
+    """Return the type's hash (REP 2016), `RIHS01_...`; "" where the package does not say."""
     file = _definition_file(message_class, ".json")
     if file is None:
         return ""

@@ -1,4 +1,4 @@
-"""Domains without a middleware: publishers that only a recording hears, for runs without a participant."""
+"""Domains without a middleware: publishers that only a recording receives, for runs without a participant."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ class Recorder:
             self._warn()
 
     def _check(self) -> None:
-        """After each batch: write a chunk now and then, and stop where the file cannot be written."""
+        """After each batch: sometimes write a chunk, and stop where the file cannot be written."""
         writer = self._writer
         if writer is None:
             return

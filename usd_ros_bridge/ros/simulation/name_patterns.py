@@ -347,7 +347,7 @@ class NamePattern:
         return following
 
     def _set(self, positions: set[int], *, at_start: bool) -> int:
-        """Return the number of the set that is reached from `positions` without a character, and by starting anew."""
+        """Return the number of the set that is reached from `positions` without a character, and by starting again."""
         reached = self._closure(positions, at_start=at_start)
         if not at_start:
             reached |= self._restart

@@ -132,7 +132,7 @@ class SimulationControl:
         """Execute a goal: step in a pause, with feedback after each step.
 
         Raises:
-            GoalAbortedError: Time is not paused, or goes on meanwhile.
+            GoalAbortedError: Time is not paused, or continues meanwhile.
         """
         result, steps = SimulateSteps.Result(), int(goal.request.steps)
         done = 0
@@ -382,7 +382,7 @@ class SimulationInterfaces:
         request: Any,
         response: Any,
     ) -> None:
-        """Answer a request with filters. Names are matched in a thread of their own: the tick goes on meanwhile."""
+        """Answer a request with filters. Names are matched in a thread of their own: the tick continues meanwhile."""
         named = None
         if request.filters.filter:
             table = await asyncio.wrap_future(run_in_tick(self._runtime, lambda: entities.table))

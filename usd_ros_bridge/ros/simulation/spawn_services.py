@@ -57,7 +57,7 @@ def list_files(roots: tuple[Path, ...]) -> list[Path]:
 _CODES = SpawnEntity.Response
 _MAX_NAME = 256
 _MAX_FAULTS = 5
-"""Errors of a spawned asset that its answer tells of."""
+"""Errors of a spawned asset that its answer names."""
 
 
 class _SpawnRequest(NamedTuple):

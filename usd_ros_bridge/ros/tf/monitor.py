@@ -283,7 +283,7 @@ class TfFinding:
     Attributes:
         topic: Resolved name.
         kind: As in reports: `guard`, `parents`, `loop` or `split`.
-        nodes: Who publishes there beside the bridge: one of them is at fault.
+        nodes: Nodes that publish there beside the bridge: one of them is at fault.
         message: One line.
     """
 
@@ -294,7 +294,7 @@ class TfFinding:
 
 
 class TopicMonitor:
-    """Monitor one TF topic: who else publishes there and, for a few seconds now and then, what.
+    """Monitor one TF topic: who else publishes there and, sometimes, for a few seconds, what.
 
     Attributes:
         name: Resolved name.
@@ -411,7 +411,7 @@ class TopicMonitor:
         """Return namespace and name of those who publish beside the bridge, by endpoint.
 
         The node tells publishers apart. Where more of them have the bridge's name than the bridge itself has,
-        another bridge or the host has them; which ones are whose nobody can tell.
+        another bridge or the host has them; which ones are whose is unknown.
         """
         node = self._domain.node
         me = (node.get_namespace(), node.get_name())
@@ -593,7 +593,7 @@ class TfMonitor(Publication):
         self._closed = False
 
     def watch(self, trees: Sequence[BridgeTree]) -> None:
-        """Watch these trees from here on, and no others; what is the same goes on as before."""
+        """Watch these trees from here on, and no others; what is the same continues as before."""
         keyed = [(tree.key(), tree) for tree in trees]
         parents: dict[_TreeKey, dict[str, str]] = {}
         own: dict[tuple[int, str], dict[SentTopic, None]] = {}

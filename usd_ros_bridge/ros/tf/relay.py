@@ -2,7 +2,7 @@
 
 A tick takes some 130 calls, each of them cold after two milliseconds of sleep. The relay takes a message from the
 middleware, writes the few numbers that it changes into the robot's last /tf, and sends that, without look-ups. It does
-so only where a tick would do nothing else, and leaves every other message to the next tick. Before anything looks at
+so only where a tick would do nothing else, and leaves every other message to the next tick. Before anything reads
 the runtime, `settle` applies the last message as a tick would.
 """
 
@@ -321,7 +321,7 @@ def _is_heard(publisher: TransformPublisher) -> bool:
 
 
 def _relays_alone(runtime: Runtime, publisher: TransformPublisher) -> bool:
-    """Return whether a tick on arrival would do nothing but publish the frames of the robot, all of them."""
+    """Return whether a tick on arrival would only publish the frames of the robot, all of them."""
     encoder = publisher.encoder
     if encoder is None or encoder.latest is None:
         return False

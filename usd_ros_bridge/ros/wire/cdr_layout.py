@@ -1,6 +1,7 @@
 """CDR layout: find the place of every number of a message in its serialization, from slot types and contents.
 
-The rules are those of plain CDR, version 1 (OMG DDSI-RTPS 2.3, section 10.2), as Fast CDR writes them for ROS 2:
+The rules are those of plain CDR, version 1 (Object Management Group DDSI-RTPS 2.3, section 10.2),
+as Fast CDR writes them for ROS 2:
 offsets count from behind the encapsulation header of four bytes, a number is aligned to its own size, a sequence is a
 32-bit count and its elements, a string is a count that includes the closing zero, a wide string counts UTF-16 units and
 spends four bytes on each, and a message without fields is one byte.
@@ -47,7 +48,7 @@ class Numbers:
     Attributes:
         dtype: Their type on the wire.
         offsets: Bytes from the start of the serialized message, header included, one per occurrence of the field.
-        counts: How many numbers lie there: 1, or the length of an array or sequence.
+        counts: How many numbers there are: 1, or the length of an array or sequence.
         values: The field's values in the message that was laid out, one per occurrence.
     """
 

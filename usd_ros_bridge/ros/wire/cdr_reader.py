@@ -1,6 +1,7 @@
 """CDR reader: read serialized messages of a few types without message objects.
 
-A reader reads one shape of one type: little-endian plain CDR (OMG DDS-XTypes 1.3, section 7.4.1; offsets count from
+A reader reads one shape of one type: little-endian plain CDR
+(Object Management Group DDS-XTypes 1.3, section 7.4.1; offsets count from
 behind the 4-byte encapsulation header), with every length within the message. It returns None for anything else, which
 rclpy's deserializer reads. Bytes behind the end are ignored, as there: `serialize_message` leaves some.
 """

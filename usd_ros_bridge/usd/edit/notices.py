@@ -260,7 +260,7 @@ class StageListener:
 
     @contextmanager
     def own_edits(self) -> Iterator[None]:
-        """Edit that the calling thread makes while the context lasts are not heard of: they are the bridge's own."""
+        """Edit that the calling thread makes while the context lasts are not reported: they are the bridge's own."""
         before = getattr(self._own, "editing", False)
         self._own.editing = True
         try:

@@ -50,7 +50,7 @@ def asset_files(stage: Any) -> frozenset[str]:
 def source_files(stage: Any) -> frozenset[str] | None:
     """Return all files that the content of a stage depends on: as `asset_files`, and textures.
 
-    Files that were looked for in vain are among them: the content is another one if they appear.
+    Files that were searched without success are among them: the content is another one if they appear.
 
     Returns:
         None if more than files decides the content: another resolver, file format or search path, value clips,
@@ -75,7 +75,7 @@ def source_files(stage: Any) -> frozenset[str] | None:
 
 
 def _files_of_layer(layer: Any) -> set[str] | None:
-    """Return the file of a layer and all that its asset paths lead to; None if it cannot be told."""
+    """Return the file of a layer and all that its asset paths lead to; None if they are unknown."""
     if layer.GetFileFormat().formatId not in _OWN_FORMATS or layer.expressionVariables:
         return None
     file = outer_file(layer.realPath)

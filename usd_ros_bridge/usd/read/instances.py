@@ -53,7 +53,7 @@ class RobotModel:
         Args:
             root: Path of the root prim.
             paths: Paths of the other prims in traversal order.
-            records: Records of these prims by collection, as `can_be_repeated` wants them.
+            records: Records of these prims by collection, as `can_be_repeated` needs them.
             xform_children: Paths of Xforms directly below bodies.
         """
         self.root = root
@@ -235,7 +235,7 @@ class InstancedPrim(NamedTuple):
         path: Path below the instancer: `/instancer/prototype_index/...`. There is no prim there.
         instancer: Path of the outermost instancer.
         world_from_prim: Local-to-world matrix for column vectors, 16 numbers, in stage units.
-        seen: Whether purpose and visibility, of the prototype's prims and the instancer, let it be seen.
+        seen: Whether purpose and visibility, of the prototype's prims and the instancer, make it visible.
     """
 
     prim: Usd.Prim

@@ -197,7 +197,7 @@ def _image_fault(value: Sdf.AssetPath) -> tuple[str, str]:
 BINDING: Final = "material:binding"
 
 RENDER_CONTEXTS: Final = ("", "mtlx", "mdl")
-"""Outputs of a material that are looked at for a surface, the universal one first."""
+"""Outputs of a material that are searched for a surface, the universal one first."""
 
 COLOR_INPUTS: Final = ("diffuseColor", "diffuse_color_constant", "base_color", "baseColor", "diffuse_color")
 """Names of a surface's colour: UsdPreviewSurface's, then those of MDL's and MaterialX' common surfaces."""
@@ -476,7 +476,7 @@ SMOOTH: Final = (UsdGeom.Tokens.vertex, UsdGeom.Tokens.varying, UsdGeom.Tokens.f
 """Interpolations that give a triangle several normals."""
 
 LOOKED_AT: Final = 256
-"""Triangles by which a mesh of facets is told."""
+"""Triangles by which a mesh of facets is recognised."""
 FLAT: Final = 1.0 - 1e-4
 """Cosine of the angle, 0.8 degrees, within which a normal is that of its facet."""
 FEW: Final = 0.02
@@ -552,7 +552,7 @@ _OF_SKINS: Final = ("normals", "primvars:", "subdivisionScheme")
 """Beginnings of the names of attributes that a skin follows from, apart from MESH_ARRAYS."""
 
 MOST_COLORS: Final = 256
-"""Colours of faces that are told apart; a mesh with more has their mean."""
+"""Colours of faces that are distinguished; a mesh with more has their mean."""
 
 
 class _Uv(NamedTuple):

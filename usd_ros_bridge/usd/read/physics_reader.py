@@ -213,7 +213,7 @@ APPLIED: Final = frozenset(
         "RosTopicAPI",
     }
 )
-"""Applied API schemas that this reader looks for."""
+"""Applied API schemas that this reader searches."""
 
 _SOLVER_APIS: Final = ("Newton", "Physx", "Mjc")
 """What the names of solvers' own schemas begin with."""

@@ -204,7 +204,7 @@ SECTIONS: Final[dict[type[Record], str]] = {
 """REP 0158 section that a record's schema belongs to: the first part of its diagnostics' codes."""
 
 UNREPEATED: Final = 4096
-"""How many prims that are like no other are looked at before prims are no longer expected to repeat."""
+"""How many prims that are like no other are read before prims are no longer expected to repeat."""
 
 EARLIEST: Final = Usd.TimeCode.EarliestTime()
 

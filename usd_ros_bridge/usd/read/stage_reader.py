@@ -176,7 +176,7 @@ SCHEMAS: Final[dict[str, tuple[str, type[Record]]]] = {
 """Applied API schema -> where its records go and what they are."""
 
 ACTUATORS: Final = frozenset({"MjcActuator", "NewtonActuator"})
-"""Prim types that drive joints and the like."""
+"""Prim types that drive joints and similar ones."""
 
 LOCATED: Final = (
     "contexts",
@@ -623,7 +623,7 @@ def _plugin_fault(path: str, fault: str) -> Diagnostic:
 
 
 def _without_physics(kind: Kind) -> Kind:
-    """Return what a prim below a PointInstancer means: it is a prototype's, and no body or joint where it stands."""
+    """Return what a prim below a PointInstancer means: a part of a prototype, and no body or joint where it stands."""
     schemas = tuple(each for each in kind.schemas if each[0] not in _PHYSICS)
     return kind._replace(
         schemas=schemas,
@@ -679,7 +679,7 @@ def read_stage(
         again: The stage was read before and will be read again: remember what layers say until they change.
 
     Returns:
-        Records in traversal order, in the stage's own units. What is wrong with the asset is in `diagnostics`.
+        Records in traversal order, in the stage's own units. Faults of the asset are in `diagnostics`.
     """
     with gc_paused():
         prims = PrimReader(stage, pause, memory_of(stage) if again else None)
