@@ -155,6 +155,12 @@ def commands() -> dict[str, click.Command]:
     return own
 
 
+def context_of(command: click.Command, name: str) -> click.Context:
+    """Return a context below that of the program: a command keeps the help option of its first context."""
+    program = click.Context(cli, info_name="usd_ros_bridge", **cli.context_settings)
+    return click.Context(command, info_name=name, parent=program)
+
+
 def options_of(command: click.Command) -> Iterator[click.Option]:
     """Yield the options of a command that are for people."""
     for each in command.params:
@@ -199,7 +205,7 @@ def command_sections() -> list[str]:
     lines: list[str] = []
     common = common_names()
     for name, command in commands().items():
-        context = click.Context(command, info_name=name)
+        context = context_of(command, name)
         usage = " ".join(piece for piece in command.collect_usage_pieces(context) if piece != "[OPTIONS]")
         first, *others = help_of(command)
         own = [each for each in options_of(command) if (each.opts[0], each.help or "") not in common]
@@ -223,7 +229,7 @@ def help_of(command: click.Command) -> list[str]:
 
 def option_row(option: click.Option, command: click.Command, name: str) -> tuple[str, str, str]:
     """Return how an option is written, its default and its meaning."""
-    context = click.Context(command, info_name=name)
+    context = context_of(command, name)
     value = "" if option.is_flag else f" {option.make_metavar(context)}"
     # `[all|none]` are values, `[PORT]` is a value that may be missing.
     if isinstance(option.type, click.Choice):

@@ -146,7 +146,9 @@ class DocWalk:
         """
         self._directory = directory
         self._state = directory.parent / f"{directory.name}.state"
-        self._environment = {**os.environ, **environment, "WALK_STATE": str(self._state)}
+        # pytest, for one, prints other lines where it finds CI.
+        inherited = {name: value for name, value in os.environ.items() if name != "CI"}
+        self._environment = {**inherited, **environment, "WALK_STATE": str(self._state)}
         self._beside: dict[str, Program] = {}
         self._ports: dict[str, str] = {}
 

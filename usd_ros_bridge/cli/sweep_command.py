@@ -209,7 +209,8 @@ def _print_runs(sweep: Sweep) -> None:
     widths = [max(len(row[column]) for row in rows) for column in range(len(heads))]
     for row in rows:
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-    print(f"usd_ros_bridge: {len(specs)} runs", file=sys.stderr)
+    # One write for the whole line: the table goes to standard output at the same time.
+    click.echo(f"usd_ros_bridge: {len(specs)} runs", err=True)
 
 
 def _values(spec: RunSpec, names: Sequence[str]) -> list[str]:

@@ -80,7 +80,9 @@ def test_links_to_files_outside_of_docs_lead_to_the_repository(hooks: SimpleName
 def test_a_file_name_as_text_of_a_link_becomes_the_title(hooks: SimpleNamespace) -> None:
     page = DOCS / "how_to" / "how_to.md"
     (title,) = re.findall(r"^# (.+)$", page_path("live.md").read_text(), re.MULTILINE)
-    text = "[live.md](../reference/live.md#what-changes), [here](../reference/live.md), [live.md](../index.md)"
+    text = (
+        "[live.md](../reference/live.md#what-changes), [here](../reference/live.md), [live.md](../index.md)"
+    )
     assert hooks.titled_links(text, page) == (
         f"[{title}](../reference/live.md#what-changes), [here](../reference/live.md), [live.md](../index.md)"
     )

@@ -143,6 +143,8 @@ FINDINGS = st.builds(
 )
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 @settings(max_examples=examples(50), deadline=None)
 @given(found=st.lists(FINDINGS, max_size=4))
 def test_every_log_meets_the_schema(faults_of, found: list[Diagnostic]) -> None:
@@ -186,6 +188,8 @@ def test_an_annotation_names_file_line_and_code(tmp_path, monkeypatch) -> None:
     assert line == "::warning file=robot.usda,title=2.3.name,line=7::/robot: no name (give one)"
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 @settings(max_examples=examples(200), deadline=None)
 @given(FINDINGS)
 def test_whatever_a_finding_says_it_is_one_command(each: Diagnostic) -> None:

@@ -186,6 +186,8 @@ def test_an_asset_whose_texts_are_markup_is_shown_and_runs_nothing(tmp_path: Pat
     assert asset.name in "".join(page.all("h1")[0].itertext())
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 @settings(max_examples=examples(25), deadline=None)
 @given(value=st.text(st.characters(), min_size=1, max_size=20) | st.just(MARKUP), row=st.integers(0, 4))
 def test_whatever_the_texts_of_a_plan_are_nothing_runs(rover: BridgePlan, value: str, row: int) -> None:

@@ -22,6 +22,8 @@ def parse(fragment: str):
     return parser.parse(f"<!DOCTYPE html><title>t</title><body>{fragment}</body>").find("body")
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 @settings(max_examples=examples(200), deadline=None)
 @given(ANY_TEXT)
 def test_text_is_shown_and_nothing_else(value: str) -> None:
@@ -31,6 +33,8 @@ def test_text_is_shown_and_nothing_else(value: str) -> None:
     assert len(shown) == 0
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 @settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.tuples(ANY_TEXT, ANY_TEXT), min_size=1, max_size=4))
 def test_cells_of_a_table_are_escaped(rows: list[tuple[str, str]]) -> None:

@@ -32,7 +32,7 @@ ASSETS = sorted(
     path
     for folder in ("test/assets", "examples")
     for path in (ROOT / folder).rglob("*.usda")
-    if path.stem != "secret"
+    if path.stem != "secret" and path.parent.name != "findings"
 )
 
 ASSET = """#usda 1.0
