@@ -1,13 +1,16 @@
-"""Command-line options from the table of options, and loading of an asset with them."""
+"""What commands share: options from the table of options, loading of an asset with them, and output files."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from usd_ros_bridge.errors import OptionError
 from usd_ros_bridge.options import OPTIONS, Option, PlanOptions, ReadOptions, make_options
 from usd_ros_bridge.process_settings import run_interruptibly
 
@@ -152,3 +155,19 @@ def installed_types() -> TypeCatalog | None:
     from usd_ros_bridge.ros.interface_types import AmentCatalog
 
     return AmentCatalog()
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file that appears when it is complete: the one before stays until then.
+
+    Raises:
+        OptionError: It cannot be written.
+    """
+    partial_file = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        partial_file.write_bytes(data)
+        partial_file.replace(path)
+    except OSError as error:
+        raise OptionError(f"{path} cannot be written: {error.strerror}") from error
+    finally:
+        partial_file.unlink(missing_ok=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from usd_ros_bridge.cli.common import asset_options, installed_types, load_asset, split_options
+from usd_ros_bridge.cli.common import asset_options, installed_types, load_asset, split_options, write_whole
 from usd_ros_bridge.errors import BridgeError, OptionError, StrictError, alternatives, escaped, quoted
 from usd_ros_bridge.model.diagnostics import Diagnostic, has_errors
 from usd_ros_bridge.reporting import describe
@@ -160,14 +159,7 @@ def _write(name: str, exporter: Exporter, context: Any) -> Sequence[Diagnostic]:
         sys.stdout.buffer.write(document.getvalue())
         sys.stdout.buffer.flush()
         return found
-    partial = context.path.with_name(f".{context.path.name}.{os.getpid()}")
-    try:
-        partial.write_bytes(document.getvalue())
-        partial.replace(context.path)
-    except OSError as error:
-        raise OptionError(f"{context.path} cannot be written: {error.strerror}") from error
-    finally:
-        partial.unlink(missing_ok=True)
+    write_whole(context.path, document.getvalue())
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from usd_ros_bridge import __version__
-from usd_ros_bridge.cli.common import asset_options, installed_types, load_asset, split_options
-from usd_ros_bridge.errors import OptionError, StrictError
+from usd_ros_bridge.cli.common import asset_options, installed_types, load_asset, split_options, write_whole
+from usd_ros_bridge.errors import StrictError
 from usd_ros_bridge.model.diagnostics import has_errors
 from usd_ros_bridge.process_settings import gc_paused
 
@@ -79,7 +78,7 @@ def report(
     if output is None:
         sys.stdout.write(text)
     else:
-        _write(output, text)
+        write_whole(output, text.encode("utf-8", "replace"))
     if strict and has_errors(plan.diagnostics):
         raise StrictError(f"{asset} has errors")
 
@@ -147,15 +146,3 @@ def _report_of(
 def _label(asset: str, variants: tuple[str, ...] | None) -> str:
     selected = ", ".join(variants or ())
     return f"{asset} ({selected})" if selected else asset
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file, which appears when it is complete."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        partial.write_bytes(text.encode("utf-8", "replace"))
-        partial.replace(path)
-    except OSError as error:
-        raise OptionError(f"{path} cannot be written: {error.strerror}") from error
-    finally:
-        partial.unlink(missing_ok=True)
