@@ -1,4 +1,4 @@
-"""Launch files that pages show can be loaded, and `ros2 launch` lines of pages name arguments that exist."""
+"""Launch files that pages show load and start their nodes; `ros2 launch` lines of pages name arguments that exist."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ pytest.importorskip("launch_ros", reason="launch_ros comes with a full ROS 2 ins
 
 from launch import LaunchContext
 from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch.utilities import normalize_to_list_of_substitutions, perform_substitutions
+from launch_ros.actions import Node
 
 from markdown_docs import PAGES, ROOT, Block, blocks
+from page_files import write_page_files
 
 TITLED = [(page, block) for page in PAGES for block in blocks(page) if block.title.endswith(".launch.py")]
 _COMMAND = re.compile(r"ros2 launch usd_ros_bridge (\S+\.launch\.py)((?: +[\w]+:=\S+)*)")
@@ -33,16 +36,57 @@ def test_launch_file_of_a_page_can_be_loaded(
     page: Path, block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for each in blocks(page):
-        if each.title and each.language in ("python", "yaml", "xml"):
-            (tmp_path / each.title).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / each.title).write_text(each.text)
+    write_page_files(page.name, tmp_path)
     # Written by commands of the page, which test_pages.py runs.
     for name in _READ.findall(block.text):
         if not (tmp_path / name).exists():
             (tmp_path / name).write_text("{}")
     source = PythonLaunchDescriptionSource(str(tmp_path / block.title))
     assert source.get_launch_description(LaunchContext()).entities
+
+
+@pytest.mark.parametrize(
+    ("page", "launch_file", "namespace", "executables"),
+    [
+        (
+            "mobile_robot_nav2.md",
+            "nav2.launch.py",
+            "rover",
+            [
+                "map_server",
+                "amcl",
+                "planner_server",
+                "controller_server",
+                "behavior_server",
+                "bt_navigator",
+                "lifecycle_manager",
+            ],
+        ),
+        ("arm_moveit.md", "moveit.launch.py", "arm", ["move_group"]),
+    ],
+)
+def test_launch_file_of_a_page_starts_nodes_in_the_namespace_of_the_robot(
+    page: str,
+    launch_file: str,
+    namespace: str,
+    executables: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    files = write_page_files(page, tmp_path)
+    (tmp_path / "arm.urdf").write_text('<robot name="arm"/>')
+    monkeypatch.chdir(tmp_path)
+    source = PythonLaunchDescriptionSource(str(files[launch_file]))
+    description = source.get_launch_description(LaunchContext())
+    nodes = [entity for entity in description.entities if isinstance(entity, Node)]
+    context = LaunchContext()
+
+    def text(substitutions: object) -> str:
+        return perform_substitutions(context, normalize_to_list_of_substitutions(substitutions))  # type: ignore[arg-type]
+
+    assert [text(node.node_executable) for node in nodes] == executables
+    # launch_ros has no public name for the namespace that it was given.
+    assert {text(vars(node)["_Node__node_namespace"]) for node in nodes} == {namespace}
 
 
 def test_pages_show_launch_files() -> None:

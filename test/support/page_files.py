@@ -18,5 +18,6 @@ def write_page_files(page: str, directory: Path) -> dict[str, Path]:
     for block in blocks(page_path(page)):
         if block.title and block.language not in ("sh", "text"):
             written[block.title] = directory / block.title
+            written[block.title].parent.mkdir(parents=True, exist_ok=True)
             written[block.title].write_text(block.text)
     return written
