@@ -1,6 +1,6 @@
-"""Follow tutorials as a reader does, and draw their pictures from the files that this leaves.
+"""Follow tutorials as a reader does, and plot what they leave; draw_tutorials.py takes pictures of all others.
 
-`python tools/draw_tutorial_pictures.py [NAME ...]` runs all blocks of docs/tutorials/NAME.md in an empty directory,
+`python tools/draw_tutorial_plots.py [NAME ...]` runs all blocks of docs/tutorials/NAME.md in an empty directory,
 over DDS on the loopback, and writes docs/pictures/tutorial_NAME.png. It needs `pip install -r
 tools/recordings-requirements.txt` and pytest.
 """

@@ -1,5 +1,7 @@
 """Draw the pictures of docs/tutorials/: follow each page, and take a picture where the page has one.
 
+The pictures of the other tutorials are plots: draw_tutorial_plots.py.
+
 `python tools/draw_tutorials.py [PAGE...]`, in the environment of `make test-browser` with
 `pip install -r tools/recordings-requirements.txt`. The bridges of a page get `--view`; chromium without a screen takes
 the pictures. Those of `PLOTS` come from the files that the page's programs write.
@@ -31,6 +33,14 @@ from doc_walk import DocWalk, Step, steps  # noqa: E402
 from markdown_docs import DOCS  # noqa: E402
 
 PICTURES = DOCS / "pictures"
+VIEWED = (
+    "your_urdf_moves.md",
+    "author_ros_interfaces.md",
+    "mobile_robot_nav2.md",
+    "arm_moveit.md",
+    "variants_and_gripper.md",
+)
+"""Tutorials that this tool draws by default."""
 _PICTURE = re.compile(r"!\[[^\]]*\]\(\.\./pictures/(?P<name>tutorial_\w+)\.(?:png|svg)\)")
 _URL = re.compile(r"page: (http://\S+)")
 URL_S = 90.0
@@ -39,14 +49,14 @@ URL_S = 90.0
 def main() -> None:
     """Draw the pictures of the named pages, or of all of them."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("pages", nargs="*", help="file names in docs/tutorials/; all by default")
+    parser.add_argument("pages", nargs="*", help="file names in docs/tutorials/; by default those of VIEWED")
     names = parser.parse_args().pages
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=list(CHROMIUM_FLAGS))
         for page in sorted((DOCS / "tutorials").glob("*.md")):
-            if (not names or page.name in names) and _PICTURE.search(page.read_text()):
+            if page.name in (names or VIEWED) and _PICTURE.search(page.read_text()):
                 _draw(browser, page)
         browser.close()
 
