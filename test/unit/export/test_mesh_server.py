@@ -228,6 +228,9 @@ def test_it_ends_with_the_process_that_started_it(store: MeshStore) -> None:
             socket.create_connection((where.hostname, where.port), 5.0).close()
         except ConnectionRefusedError:
             return
+        except ConnectionResetError:
+            # It ended during this attempt: the next one is refused.
+            continue
         time.sleep(0.05)
     pytest.fail("the server is still there")
 
