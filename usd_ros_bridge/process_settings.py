@@ -74,6 +74,24 @@ def fail(error: BridgeError | str) -> int:
     return EXIT_STRICT if isinstance(error, StrictError) else EXIT_USAGE
 
 
+def flush_output() -> None:
+    """Write what has been printed, where the process has streams."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+
+
+def discard_output() -> None:
+    """Discard what this process still prints. For a process whose reader went away (`| head`).
+
+    Python writes what is left of the output when it ends, and would fail once more.
+    """
+    nobody = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(nobody, stream.fileno())
+    os.close(nobody)
+
+
 def announce(state: str, **values: Any) -> None:
     """Print a line for the program that started this process, if it wants such lines.
 
@@ -224,7 +242,7 @@ def ended_by_signals() -> Iterator[Ending]:
             signal.signal(number, signal.SIG_IGN if ignored else handler)
         if ending.asked and _left_behind.is_set():
             # Python's own end would run into the thread that is still inside OpenUSD.
-            _flush()
+            flush_output()
             os._exit(0)
 
 
@@ -285,9 +303,3 @@ def _end_at_once(*_: Any) -> None:
 
 def _end_interrupted(number: int, *_: Any) -> None:
     os._exit(_BY_SIGNAL + number)
-
-
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None:
-            stream.flush()

@@ -9,6 +9,7 @@ import click
 
 from usd_ros_bridge.errors import BridgeError, escaped, quoted
 from usd_ros_bridge.plugins import PluginEntry, Registry
+from usd_ros_bridge.process_settings import discard_output, flush_output
 from usd_ros_bridge.reporting import describe
 
 _CLI = "usd_ros_bridge.cli"
@@ -94,14 +95,22 @@ class CommandGroup(click.Group):
                 formatter.write_dl([(escaped(each.name), escaped(_summary(each))) for each in foreign])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command. What a plug-in's raises is one line.
+        """Run a command. It ends with status 0 where the reader of its output goes away (`| head`).
+
+        What a plug-in's raises is one line.
 
         Raises:
             BridgeError: The command failed.
         """
         try:
-            return super().invoke(ctx)
-        except (BridgeError, click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            result = super().invoke(ctx)
+            flush_output()
+            return result
+        except BrokenPipeError:
+            # Here: click would end the process with status 1.
+            discard_output()
+            return None
+        except (BridgeError, click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:
             entry = COMMANDS.entry(ctx.invoked_subcommand or "")

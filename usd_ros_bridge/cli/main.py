@@ -51,10 +51,6 @@ def _run(arguments: Sequence[str], group: click.Group, program: str) -> int:
         status = fail(error)
     except (click.Abort, KeyboardInterrupt):
         status = EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output went away (`| head`).
-        sys.stderr.close()
-        status = 0
     return status
 
 

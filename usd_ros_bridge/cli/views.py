@@ -5,13 +5,15 @@ Text from assets and peers is made safe for a terminal: no markup, no control ch
 
 from __future__ import annotations
 
+import errno
 import json
 import math
+import os
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, NoReturn
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.rule import Rule
@@ -72,6 +74,10 @@ class TerminalConsole(Console):
         for segment in super().render(renderable, options):
             text, style, control = segment
             yield segment if control else Segment(escaped(text, keep="\n"), style)
+
+    def on_broken_pipe(self) -> NoReturn:
+        """Raise BrokenPipeError: what to do is up to the caller. Rich would end the process with status 1."""
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
 class PlanTable:

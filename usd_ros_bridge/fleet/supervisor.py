@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 import signal
+import stat
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -22,7 +23,7 @@ from usd_ros_bridge.fleet.machines import INTERRUPT, NOT_EXECUTABLE, NOT_FOUND, 
 from usd_ros_bridge.fleet.node_locks import node_locks
 from usd_ros_bridge.fleet.process_keeper import ProcessKeeper, RestartDelays
 from usd_ros_bridge.fleet.shards import FleetShard
-from usd_ros_bridge.process_settings import EXIT_STRICT, EXIT_USAGE, STATUS_PREFIX
+from usd_ros_bridge.process_settings import EXIT_STRICT, EXIT_USAGE, STATUS_PREFIX, discard_output
 
 MAX_RESTART_DELAY_S = 30.0
 
@@ -122,6 +123,7 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._on_signal)
+        self._watch_reader()
         servers = [] if server is None else [self._server_keeper(server)]
         shards = [self._shard_keeper(shard) for shard in self._fleet.shards]
         self._keepers = [*servers, *shards]
@@ -271,12 +273,21 @@ class Supervisor:
         try:
             self._write(line, is_error)
         except OSError:
+            self._end_mutely()
+
+    def _watch_reader(self) -> None:
+        """End the fleet where the reader of its output goes away, even if there is nothing to print."""
+        output = sys.stdout.fileno()
+        if stat.S_ISFIFO(os.fstat(output).st_mode):
+            # Nothing can be read from this end of a pipe: the event is that the other end is closed.
+            asyncio.get_running_loop().add_reader(output, self._end_mutely)
+
+    def _end_mutely(self) -> None:
+        if not self._is_mute:
             self._is_mute = True
             self._ending.set()
-            # Python writes what is left at its own end: to nobody.
-            nobody = os.open(os.devnull, os.O_WRONLY)
-            for stream in (sys.stdout, sys.stderr):
-                os.dup2(nobody, stream.fileno())
+            asyncio.get_running_loop().remove_reader(sys.stdout.fileno())
+            discard_output()
 
 
 async def _wait_for_end(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -48,6 +49,36 @@ def one_line(result: subprocess.CompletedProcess[str]) -> str:
     assert len(lines) == 1, result.stderr
     assert "Traceback" not in result.stderr
     return lines[0]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["inspect", str(ROVER)],
+        ["inspect", str(ROVER), "--json"],
+        ["diff", str(ROVER), str(ROVER)],
+        ["sweep", str(ROOT / "examples" / "sweep" / "braking.yaml"), "--dry-run"],
+        ["plugins"],
+        ["urdf", str(ROVER)],
+        ["doctor", "--help"],
+    ],
+    ids=" ".join,
+)
+def test_a_command_whose_reader_went_away_ends_with_status_0_and_says_nothing(arguments: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        result = subprocess.run(
+            [sys.executable, "-m", "usd_ros_bridge.cli", *arguments],
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+    finally:
+        os.close(writing)
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 def test_json_has_exactly_the_documented_keys() -> None:

@@ -52,7 +52,7 @@ class VerbGroup(click.Group):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a verb. It ends with status 0 on SIGINT and SIGTERM, and where the reader of its output goes away.
+        """Run a verb. It ends with status 0 on SIGINT and SIGTERM.
 
         Raises:
             BridgeError: ros2cli is installed.
@@ -71,9 +71,6 @@ class VerbGroup(click.Group):
                     click.echo(ctx.get_help())
             except ClientEndedError:
                 pass
-            except BrokenPipeError:
-                # Python writes what is left at its own end: to nobody.
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             except GraphError as error:
                 fail(error)
                 sys.exit(EXIT_FAILURE)
