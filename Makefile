@@ -41,7 +41,7 @@ test-long: setup-tests ## the tests with random examples, with four times as man
 bench: setup-tests ## all benchmarks, into benchmarks/results.json; ARGS="--only frames --quick"
 	@"$(BIN)/python" -m benchmarks $(ARGS)
 
-lint: setup-tests ## ruff, mypy --strict, the import contracts, the project's files and the words of docs and docstrings
+lint: setup-tests ## ruff, mypy --strict, the import contracts, the project's files and the words of docs, docstrings and messages
 	@status=0; \
 	"$(BIN)/ruff" check . || status=1; \
 	"$(BIN)/ruff" format --check . || status=1; \

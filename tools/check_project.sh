@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Check the files of the project that no compiler sees: `make lint`. Workflows, templates and the citation against their schemas,
-# workflows for unsafe steps (zizmor, offline), the words of documents and docstrings, and the spelling of documents. The tools are in .venv-project.
+# workflows for unsafe steps (zizmor, offline), the words of documents, docstrings and messages, and the spelling of documents. The tools are in .venv-project.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # Keep a sourced ROS 2 or an activated environment out of this environment.

@@ -1,10 +1,10 @@
-"""Check the words of pages and docstrings: every hit of a rule of tools/words/phrases.txt is printed, and is an error.
+"""Check the words of pages, docstrings and messages. A hit of a rule of tools/words/phrases.txt is an error.
 
 `tools/check_words.py [FILE...]`; without files, all Markdown files of the root, docs/ and .github/ except the
 changelog, which is history, and all Python files of usd_ros_bridge/. Of a Python file, the docstrings of the module and
-of its classes, functions and attributes are searched. Blocks of code, `code`, addresses of links and comments are not
-searched. Phrases may go over lines. If proselint is installed (tools/check_project.sh installs it), its checks of
-CHECKS are made, too.
+of its classes, functions and attributes are searched, and all other strings of several words. Blocks of code, `code`,
+addresses of links and comments are not searched. Phrases may go over lines. If proselint is
+installed (tools/check_project.sh installs it), its checks of CHECKS are made, too.
 """
 
 from __future__ import annotations
@@ -128,6 +128,30 @@ def docstrings(source: str) -> Iterator[tuple[list[int], str]]:
             yield [node.lineno - 1 + number for number in numbers], text
 
 
+def messages(source: str) -> Iterator[tuple[list[int], str]]:
+    """Yield the strings of a Python file that may be printed: those of several words that are no docstrings.
+
+    What an f-string inserts is replaced by `_`.
+    """
+    tree = ast.parse(source)
+    other = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    other |= {part for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in ast.walk(tree):
+        if node in other or not isinstance(node, ast.Constant | ast.JoinedStr):
+            continue
+        parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+        text = "".join(str(part.value) if isinstance(part, ast.Constant) else "_" for part in parts)
+        if " " in text.strip():
+            numbers, shown = _joined([(node.lineno, " ".join(text.split()))])
+            yield numbers, shown
+
+
+def python_passages(source: str) -> Iterator[tuple[list[int], str]]:
+    """Yield the passages of the docstrings and messages of a Python file, as `passages` does."""
+    yield from docstrings(source)
+    yield from messages(source)
+
+
 def _joined(lines: list[tuple[int, str]]) -> tuple[list[int], str]:
     numbers, parts = list[int](), list[str]()
     for number, line in lines:
@@ -145,7 +169,7 @@ def check(pages: Iterable[Path], rules: list[Rule]) -> list[str]:
     lint = proselint()
     hits = []
     for page in pages:
-        search = docstrings if page.suffix == ".py" else passages
+        search = python_passages if page.suffix == ".py" else passages
         for numbers, text in search(page.read_text(encoding="utf-8")):
             found = [
                 (
@@ -154,7 +178,7 @@ def check(pages: Iterable[Path], rules: list[Rule]) -> list[str]:
                 )
                 for rule in rules
                 for match in rule.pattern.finditer(text)
-                if not (search is docstrings and match.start() == 0 and match[0].startswith("What "))
+                if not (search is python_passages and match.start() == 0 and match[0].startswith("What "))
             ]
             hits += [f"{_name(page)}:{numbers[at]}: {hit}" for at, hit in sorted(found + lint(text))]
     return hits

@@ -382,7 +382,7 @@ def test_a_full_disk_ends_the_recording_with_one_warning_and_not_the_run(tmp_pat
             ["--record", "{folder}/none/run.mcap"],
             "{folder}/none/run.mcap cannot be created: No such file or directory",
         ),
-        (["--no-ros"], "--no-ros leaves nothing but a recording: name its file (--record FILE.mcap)"),
+        (["--no-ros"], "--no-ros leaves only a recording: name its file (--record FILE.mcap)"),
         (
             ["--no-ros", "--record", "{folder}/run.mcap"],
             "without ROS, time passes as fast as possible: say when to end (--duration SECONDS)",

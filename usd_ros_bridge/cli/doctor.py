@@ -477,7 +477,7 @@ def check_terminal() -> Check:
 
 def check_cache() -> Check:
     """Check that the user's cache can be written, by a file there."""
-    remedy = "set XDG_CACHE_HOME to a directory that you may write; until then each start plans anew"
+    remedy = "set XDG_CACHE_HOME to a directory that you may write; until then each start plans again"
     try:
         directory = user_cache("plans").parent
         directory.mkdir(parents=True, exist_ok=True)

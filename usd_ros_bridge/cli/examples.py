@@ -103,7 +103,7 @@ def examples_directory() -> Path:
         if (directory / first.name / first.file).is_file():
             return directory
     raise BridgeError(
-        f"the examples are not installed: no {_SHARE} in {sys.prefix} or AMENT_PREFIX_PATH; install the package anew"
+        f"the examples are not installed: no {_SHARE} in {sys.prefix} or AMENT_PREFIX_PATH; install the package again"
     )
 
 

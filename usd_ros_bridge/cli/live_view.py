@@ -181,12 +181,12 @@ class LiveView:
         except (EOFError, OSError):
             # The view is gone.
             if not self._ended.is_set():
-                self._restore(f"the live view {self._reason()}; the bridge goes on, with log lines")
+                self._restore(f"the live view {self._reason()}; the bridge continues, with log lines")
         except Exception as error:  # noqa: BLE001 - a fault of the view does not end the bridge
             if self._process is not None:
                 self._process.kill()
                 self._process.wait()
-            self._restore(f"the live view failed, the bridge goes on ({describe(error)})")
+            self._restore(f"the live view failed, the bridge continues ({describe(error)})")
 
     def _feed_until_end(self) -> None:
         connection, output = self._connection, self._output

@@ -28,7 +28,7 @@ def run_offline(given: Mapping[str, Any]) -> None:
     defaults = {name: option.value(option.parameter_default) for name, option in OPTIONS.items()}
     options = make_node_options(defaults | dict(given), node_namespace="")
     if options.bridge.record is None:
-        raise OptionError("--no-ros leaves nothing but a recording: name its file (--record FILE.mcap)")
+        raise OptionError("--no-ros leaves only a recording: name its file (--record FILE.mcap)")
     check_duration(options.bridge)
     with ended_by_signals() as ending:
         plan = load_asset(

@@ -248,7 +248,7 @@ def _filter_overlaps(plan: BridgePlan, found: Survey) -> tuple[list[Opinion], li
 
         overlaps = overlaps_at_start(plan.physics)
     except (ImportError, BackendError) as error:
-        text = f"bodies that overlap at rest are not looked for: {error}"
+        text = f"bodies that overlap at rest are not searched: {error}"
         return [], [Decision(outcome="left out", subject="collisions", text=text, path="/")]
     return filter_overlaps(plan, found, overlaps)
 

@@ -224,7 +224,7 @@ def _joints_fault(
         return None
     names = _names(stuck)
     acts = False
-    consequence = "what it is told is dropped" if base else "its goals are refused"
+    consequence = "what it receives is dropped" if base else "its goals are refused"
     if controller.schema == DIFF_DRIVE:
         # One wheel of a side is enough to turn it.
         sides = [controller.parameters.get(side, ()) for side in ("left_wheels", "right_wheels")]

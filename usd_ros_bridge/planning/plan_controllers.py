@@ -438,7 +438,7 @@ class ImpliedControllers:
         dofs = self._fingers(draft, taken, beside_arm=beside_arm)
         if not dofs:
             reason = "no joint is known to be the gripper's"
-            self._no_gripper(draft, f"{reason}: {_JOINTS} names none, and no mimic joint tells")
+            self._no_gripper(draft, f"{reason}: {_JOINTS} names none, and no mimic joint says which")
             return _off(self._gripper(draft), reason)
         names = ", ".join(dof.name for dof in dofs[:_NAMED]) + (", ..." if len(dofs) > _NAMED else "")
         self._findings.warning(

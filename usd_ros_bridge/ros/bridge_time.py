@@ -489,7 +489,7 @@ class SimTime:
     def _follower_fault(runtime: Runtime) -> str:
         """Return why the node cannot follow /clock."""
         return (
-            f"the backend {type(runtime.backend).__name__} owns time and tells it to others on /clock: leave "
+            f"the backend {type(runtime.backend).__name__} owns time and publishes it on /clock: leave "
             "use_sim_time of the bridge's node false"
         )
 

@@ -425,7 +425,7 @@ class LockstepLeader:
             self._losses += 1
             self._report(
                 f"lockstep.lost:{self._losses}",
-                f"shard {number} has not reached {stop_ns * 1e-9:.3f} s for {waited:.0f} s: time goes on without it, "
+                f"shard {number} has not reached {stop_ns * 1e-9:.3f} s for {waited:.0f} s: time continues without it, "
                 "and its robots stand still for the others; it takes part again when it is back",
             )
         self._waits_since = None
@@ -496,7 +496,7 @@ class LockstepFollower:
             return
         if self._lost:
             self._lost = False
-            self._inform("lockstep.leader_back", "the leader is back: time goes on")
+            self._inform("lockstep.leader_back", "the leader is back: time continues")
         self._heard_s = self._now_s()
         self._grant = grant
         if grant.epoch != self._epoch:

@@ -231,6 +231,18 @@ def test_docstrings_are_searched(tmp_path: Path) -> None:
     assert sorted(places) == ["15: 'Told'", "15: 'by and by'", "4: 'in vain'", "8: 'anew'"]
 
 
+def test_messages_are_searched(tmp_path: Path) -> None:
+    file = tmp_path / "module.py"
+    file.write_text(
+        'NAME = "told"\nKEYS = {"hear": 1}\n\n\ndef go(name):\n    """Go."""\n'
+        '    log("the robot waits "\n        "in vain")\n'
+        '    raise ValueError(\n        f"{name} is read "\n        f"anew {name!r:told}, in `vain`"\n    )\n'
+    )
+    found = check_words.check([file], check_words.load_rules())
+    places = [hit.removeprefix(f"{file}:").partition(": write")[0] for hit in found]
+    assert sorted(places) == ["10: 'anew'", "7: 'in vain'"]
+
+
 def test_an_invalid_rule_is_named(tmp_path: Path) -> None:
     rules = tmp_path / "phrases.txt"
     rules.write_text("# a comment\nfoo | bar\n")

@@ -266,7 +266,7 @@ def test_a_drive_with_a_side_that_nothing_turns_drops_its_commands_once_reported
         assert "'right_wheel_joint' (there is no drive)" in binding.reason.replace(
             "'left_wheel_joint' and ", ""
         )
-        assert "what it is told is dropped" in r.warnings["controller.cannot_move:/rover/drive"]
+        assert "what it receives is dropped" in r.warnings["controller.cannot_move:/rover/drive"]
 
 
 def test_a_drive_whose_wheels_have_drives_is_not_reported() -> None:

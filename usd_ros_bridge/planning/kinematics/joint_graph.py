@@ -470,7 +470,7 @@ def _break_cycles(
                 "1.3.cycle",
                 joint.path,
                 "the joint closes a loop; the tree is broken here",
-                "set physics:excludeFromArticulation = true on the joint that shall close the loop",
+                "set physics:excludeFromArticulation = true on the joint that closes the loop",
                 attribute="physics:excludeFromArticulation",
             )
     return kept

@@ -155,7 +155,7 @@ def _report_equal(
             joint.path,
             f"the name {quoted(name)} is that of {owner}, too; in messages of the whole robot this joint is "
             f"{quoted(used)}{place}",
-            "author another ros:joint:name where the two must not be told apart by their contexts",
+            "if the two need different names, author ros:joint:name on one of them",
             attribute="ros:joint:name",
         )
         return

@@ -162,7 +162,7 @@ class _Planner:
             self._findings.warning(
                 "1.3.actuator.user",
                 record.path,
-                f"the {name} is a callback's, and there is none: MuJoCo takes its own",
+                f"the {name} belongs to a callback, and there is none: MuJoCo takes its own",
                 f"use one of {', '.join(known[:-1])}",
                 attribute=attribute,
             )

@@ -415,7 +415,7 @@ class ChangeCoordinator:
         """Edit the stage as requested and read it. Return a function that plans it."""
         plan, session = self._runtime.plan, self._session
         if session is None:
-            raise ChangeRefusedError("the plan has no stage to read anew")
+            raise ChangeRefusedError("the plan has no stage to read again")
         variants = [request.variants for request in requests if request.variants is not None]
         edits = [request.edit for request in requests if request.edit is not None]
         if (variants or edits) and not self._editable:

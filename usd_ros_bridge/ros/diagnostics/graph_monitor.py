@@ -95,8 +95,8 @@ class GraphMonitor(Publication):
         if shared:
             report(
                 f"graph.services:{domain.domain_id}",
-                f"another node of domain {domain.domain_id} serves {_listed(shared)}, too: clients hear whichever "
-                "answers first; use another namespace or domain",
+                f"another node of domain {domain.domain_id} serves {_listed(shared)}, too: clients receive the "
+                "first answer; use another namespace or domain",
             )
 
     def _find_types(self, domain: Domain, report: Report) -> None:

@@ -165,7 +165,7 @@ class ActionServer:
             self._reject(str(refusal))
             return GoalResponse.REJECT
         except Exception as error:  # noqa: BLE001 - an exception here would leave the client waiting for ever
-            self._reject(f"it could not be looked at: {describe(error)}")
+            self._reject(f"it could not be checked: {describe(error)}")
             return GoalResponse.REJECT
         with self._lock:
             self._prepared[id(request)] = _Prepared(request, time.monotonic(), start)
@@ -185,7 +185,7 @@ class ActionServer:
             live.finish_now("aborted", self._unfinished(CLOSED))
             return
         if prepared is None or prepared.request is not handle.request:
-            live.finish("aborted", self._unfinished("the client could not be told that it was accepted"))
+            live.finish("aborted", self._unfinished("the client was not notified of the acceptance"))
             return
         try:
             prepared.start(live)
@@ -363,7 +363,7 @@ class ActionServer:
         if count_servers(self.plan, self._domain) > 1:
             self._report(
                 f"action.taken:{self.plan.path}",
-                f"{self.plan.path}: another node serves the action {self.plan.name}, too: clients hear both",
+                f"{self.plan.path}: another node serves the action {self.plan.name}, too: both answer the clients",
             )
 
     def _unfinished(self, why: str) -> Any:

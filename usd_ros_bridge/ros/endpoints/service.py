@@ -210,7 +210,7 @@ class ServiceServer:
         if node.count_services(node.resolve_service_name(self.plan.name)) > 1:
             self._report(
                 f"service.taken:{self.plan.path}",
-                f"{self.plan.path}: another node serves {self.plan.name}, too: clients hear whichever answers first",
+                f"{self.plan.path}: another node serves {self.plan.name}, too: clients receive the first answer",
             )
 
     def _answer(self, response: Any, header: Any) -> None:

@@ -307,7 +307,7 @@ def backlog_size(plan: BridgePlan) -> int:
 def _report_push(report: Report, reason: str) -> None:
     report(
         "foxglove.push",
-        f"Foxglove is not told of changed parameters, only when it asks for them: {reason}",
+        f"Foxglove is not notified of changed parameters, only when it asks for them: {reason}",
     )
 
 

@@ -61,7 +61,7 @@ class ServerLink:
         except RuntimeError as error:
             # foxglove-sdk refuses calls while it stops.
             if self._server is not None:
-                self._report("foxglove.call", f"Foxglove is not told of a change: {describe(error)}")
+                self._report("foxglove.call", f"Foxglove is not notified of a change: {describe(error)}")
 
     def warn(self, key: str, message: str) -> None:
         """Show clients a warning, which replaces that of the same key.

@@ -221,7 +221,7 @@ class OfflineBridge:
         path, tap = self._options.record, self._tap
         if path is None:
             if tap is None:
-                raise OptionError("there is nothing but the recording: name a file (--record FILE.mcap)")
+                raise OptionError("there is only the recording: name a file (--record FILE.mcap)")
             return None, tap
         try:
             # Only now: a tap needs no foxglove-sdk.

@@ -145,6 +145,6 @@ class Recorder:
         reason = "" if error is None else f": {error.strerror}"
         self._report(
             "recording.stopped",
-            f"recording to {self.path} has stopped{reason}; the bridge goes on. What was written until then can be "
+            f"recording to {self.path} has stopped{reason}; the bridge continues. What was written until then can be "
             f"read after: usd_ros_bridge recover {self.path}",
         )

@@ -59,7 +59,7 @@ class VisibilityEditor:
         words = _words(found, visible)
         hidden = [each for each, _ in found if _is_visible(each) is not visible]
         if hidden:
-            return False, f"{words} in vain: a prim above {hidden[0].GetPath()} is invisible"
+            return False, f"{words} without effect: a prim above {hidden[0].GetPath()} is invisible"
         return True, words
 
     def _find(self, path: str) -> list[tuple[Any, str]]:

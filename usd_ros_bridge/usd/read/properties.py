@@ -352,7 +352,7 @@ def _other_type(slot: Slot, prop: Any, authored: str) -> Diagnostic:
         severity="warning",
         path=prop.GetPrim().GetPath().pathString,
         attribute=prop.GetName(),
-        message=f"has the type {quoted(authored)} instead of {slot.spec.type_name}; the value is used all the same",
+        message=f"has the type {quoted(authored)} instead of {slot.spec.type_name}; the value is still used",
         remedy=f"author it as {slot.spec.type_name}",
     )
 
