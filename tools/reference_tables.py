@@ -7,20 +7,23 @@ writes them. A table stands between two comments of its page:
     ...
     <!-- end of table -->
 
-Facts come from the code: `usd_ros_bridge/options.py`, the commands of click, the launch file,
+Facts come from the code: `usd_ros_bridge/options.py`, the commands of click, the launch files,
 `inspect.schema.json`. Remarks and links that the code has no place for are in `tools/reference_notes.yaml`, by option.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
 import json
+import os
 import re
+import runpy
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from unittest.mock import MagicMock, patch
 
 import click
 import yaml
@@ -31,7 +34,8 @@ from usd_ros_bridge.options import OPTIONS, Option
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
-PAGES = ("parameters.md", "command_line.md", "inspect_json.md")
+PAGES = ("parameters.md", "launch_files.md", "command_line.md", "inspect_json.md")
+BRIDGE_LAUNCH = "bridge.launch.py"
 SCHEMA = ROOT / "usd_ros_bridge" / "export" / "inspect.schema.json"
 NOTES: Mapping[str, Mapping[str, str]] = yaml.safe_load(
     (ROOT / "tools" / "reference_notes.yaml").read_text(encoding="utf-8")
@@ -40,7 +44,7 @@ SHARED_BY = 4
 """An option of so many commands is in the table of common options."""
 
 _TABLE = re.compile(
-    r"(?P<begin><!-- table: (?P<name>[\w ]+) -->\n).*?(?P<end><!-- end of table -->)", re.DOTALL
+    r"(?P<begin><!-- table: (?P<name>[\w. ]+) -->\n).*?(?P<end><!-- end of table -->)", re.DOTALL
 )
 _DEFAULT = re.compile(r" *\[default: (?P<default>[^\]]*)\]")
 _EMPTY = re.compile(r" Empty: as in params_file\b[^.]*\.$")
@@ -126,24 +130,58 @@ def values_of(row: Option) -> str:
     return str(row.range) if row.range else ""
 
 
-def launch_arguments() -> list[str]:
-    source = ast.parse((ROOT / "launch" / "bridge.launch.py").read_text(encoding="utf-8"))
-    rows = []
-    for call in ast.walk(source):
-        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "DeclareLaunchArgument":
-            given = {
-                word.arg: ast.literal_eval(word.value)
-                for word in call.keywords
-                if word.arg in ("default_value", "description")
-            }
-            description = given["description"]
-            default = given.get("default_value")
-            shown = f"`{default}`" if default else "required" if default is None else ""
-            if _EMPTY.search(description):
-                shown = "as in `params_file`"
-            name = ast.literal_eval(call.args[0])
-            rows.append((f"`{name}`", shown, sentences(_EMPTY.sub("", description), note("launch", name))))
-    return table(("argument", "default", "meaning"), rows)
+class Declared(NamedTuple):
+    """A launch argument, as a launch file declares it; `default_value` is None for one that has to be given."""
+
+    name: str
+    default_value: str | None = None
+    description: str = ""
+    choices: Sequence[str] | None = None
+
+
+def declared_arguments(file: str) -> list[Declared]:
+    """Return the arguments of a launch file. It is executed with stand-ins for the packages of ROS 2."""
+    names = ("launch", "launch_ros", "ament_index_python")
+    parts = ("actions", "conditions", "descriptions", "events", "events.process", "event_handlers", "logging")
+    parts += (
+        "launch_description_sources",
+        "parameter_descriptions",
+        "packages",
+        "substitutions",
+        "utilities",
+    )
+    modules = {name: MagicMock(DeclareLaunchArgument=Declared) for name in names}
+    modules |= {f"{name}.{part}": modules[name] for name in names for part in parts}
+    distro = {name: value for name, value in os.environ.items() if name != "ROS_DISTRO"}
+    with patch.dict(sys.modules, modules), patch.dict(os.environ, distro, clear=True):
+        runpy.run_path(str(ROOT / "launch" / file))["generate_launch_description"]()
+    (actions,) = modules["launch"].LaunchDescription.call_args.args
+    return [each for each in actions if isinstance(each, Declared)]
+
+
+def launch_arguments(file: str) -> list[str]:
+    """Return the table of the arguments of a launch file, but for those that the bridge's launch file has, too.
+
+    Their names follow the table.
+    """
+    bridge = {} if file == BRIDGE_LAUNCH else {each.name: each for each in declared_arguments(BRIDGE_LAUNCH)}
+    rows, same = [], []
+    for each in declared_arguments(file):
+        if each.name in bridge and _is_of_bridge(each):
+            same.append(f"`{each.name}`")
+            continue
+        default = each.default_value
+        shown = f"`{default}`" if default else "required" if default is None else ""
+        if _EMPTY.search(each.description):
+            shown = "as in `params_file`"
+        text = _EMPTY.sub("", each.description).removesuffix(" Required." if default is None else "")
+        rows.append((f"`{each.name}`", shown, sentences(text, note("launch", each.name))))
+    more = ["", f"These are as for `{BRIDGE_LAUNCH}`: {', '.join(same)}."] if same else []
+    return table(("argument", "default", "meaning"), rows) + more
+
+
+def _is_of_bridge(argument: Declared) -> bool:
+    return argument.description.endswith((f"As {argument.name} of the bridge.", "Empty: as in params_file."))
 
 
 # --- The command line --------------------------------------------------------------------------------------------
@@ -295,7 +333,10 @@ def type_of(schema: Mapping[str, Any]) -> str:
 
 TABLES: Mapping[str, Callable[[], list[str]]] = {
     "node parameters": node_parameters,
-    "launch arguments": launch_arguments,
+    **{
+        name: partial(launch_arguments, name)
+        for name in (BRIDGE_LAUNCH, "fleet.launch.py", "robot_state_publisher.launch.py", "rviz.launch.py")
+    },
     "commands": command_list,
     "common options": common_options,
     "options by command": command_sections,
