@@ -20,6 +20,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: make setup, or sour
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from builders.stages import write_fleet
+from effort import examples
 from fleet_runs import COMMAND, READY_S, FleetRun, JointStateLog, children, is_running, kill, wait_until
 from own_process import own_process
 from usd_ros_bridge.testing.ros_observer import RosObserver
@@ -29,9 +30,8 @@ ROBOTS = [f"robot_{number}" for number in range(6)]
 SHARDS = 3
 OPTIONS = ("--shards", str(SHARDS), "--backend", "kinematic", "--max-restart-delay", "0.2")
 OF_SHARD = {1: ROBOTS[:2], 2: ROBOTS[2:4], 3: ROBOTS[4:]}
-MOMENTS = 50
 MOST_GAP_NS = 10 * 10**9
-"""Far beyond what a busy machine does to a process, and far below what a restart of everything would take 50 times."""
+"""Far beyond what a busy machine does to a process, and far below what restarts of everything would take."""
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -142,17 +142,21 @@ def test_shards_end_with_a_supervisor_that_is_killed(run_fleet: Callable[..., Fl
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(examples(150))
 def test_shards_killed_at_any_moment(
     run_fleet: Callable[..., FleetRun], observe: Callable[[], JointStateLog]
 ) -> None:
-    """Start, planning, running, closing: whatever a shard does, no other one stops, and all robots come back."""
+    """Start, planning, running, closing: whatever a shard does, no other one stops, and all robots come back.
+
+    In `make test-long` at more than 50 moments.
+    """
     dice = random.Random(int(os.environ.get("FLEET_TEST_SEED", "21")))
     log = observe()
     fleet = run_fleet(*OPTIONS)
     fleet.wait_until_ready(SHARDS)
     log.wait_for_more(ROBOTS)
     killed_at = dict.fromkeys(OF_SHARD, 0)
-    for _ in range(MOMENTS):
+    for _ in range(examples(13)):
         # A moment of the shard's life, not a wait for something.
         time.sleep(dice.choice([0.0, dice.uniform(0.0, 0.3), dice.uniform(0.3, 2.0)]))
         shard = dice.choice(list(OF_SHARD))

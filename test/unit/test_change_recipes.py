@@ -22,7 +22,7 @@ pytest.importorskip("click", reason="click is not installed: make setup")
 ROOT = Path(__file__).resolve().parents[2]
 RUN_S = 250.0
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * RUN_S)]
+pytestmark = [pytest.mark.walk, pytest.mark.timeout(2 * RUN_S)]
 
 
 class Tree:

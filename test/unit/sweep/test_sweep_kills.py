@@ -1,4 +1,4 @@
-"""Kill -9 at 50 random moments: nothing is lost or counted twice, and results are those of an undisturbed sweep."""
+"""Kill -9 at random moments: nothing is lost or counted twice, and results are those of an undisturbed sweep."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from effort import examples
 from sweeps import ROOT, small_sweep, without_times, write_sweep
 from usd_ros_bridge.sweep.output_directory import read_records
 from usd_ros_bridge.sweep.results_table import read_table
@@ -27,9 +28,12 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("matplotlib")
 pytest.importorskip("mujoco")
 pytest.importorskip("rclpy")
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(540)]
+pytestmark = pytest.mark.slow
 
-KILLS = 50
+KILLS = examples(13)
+"""Of workers: more than 50 in `make test-long`."""
+SWEEP_KILLS = 1 + examples(1)
+"""Of whole sweeps."""
 SEED = 21
 
 
@@ -59,8 +63,9 @@ class Killer(threading.Thread):
         self._go_on.touch()
 
 
-def test_workers_killed_at_50_random_moments_cost_nothing(tmp_path: Path) -> None:
-    drive = [{"act": "drive", "speed": 0.01 * number} for number in range(60)]
+@pytest.mark.timeout(examples(180))
+def test_workers_killed_at_random_moments_cost_nothing(tmp_path: Path) -> None:
+    drive = [{"act": "drive", "speed": 0.01 * number} for number in range(examples(15))]
     wait = [{"act": "wait", "speed": 0.01 * number} for number in range(2)]
     sweep = small_sweep(
         tmp_path / "s", parameters={}, sampling=Sampling(method="list"), points=(*drive, *wait)
@@ -83,22 +88,24 @@ def test_workers_killed_at_50_random_moments_cost_nothing(tmp_path: Path) -> Non
     )
     killer.join(60)
     assert len(killer.killed) == KILLS
-    assert result.outcomes == {"completed": 62}
+    assert result.outcomes == {"completed": len(sweep.points)}
     assert not result.interrupted
     journal = (tmp_path / "out" / JOURNAL).read_text().splitlines()
-    assert len(journal) == len(read_journal(tmp_path / "out" / JOURNAL)) == 62
+    assert len(journal) == len(read_journal(tmp_path / "out" / JOURNAL)) == len(sweep.points)
     table = result.table()
     assert max(Counter(table["id"].to_pylist()).values()) == 1
     # A kill hits a worker in a run, which is tried again, or between two runs, which costs none.
-    attempts = sum(table["attempts"].to_pylist()) - 62
+    attempts = sum(table["attempts"].to_pylist()) - len(sweep.points)
     assert attempts == seen[-1].retries <= KILLS
     assert attempts > KILLS / 4
     undisturbed = run_sweep(sweep, output=tmp_path / "alone", workers=0)
     assert without_times(table) == without_times(undisturbed.table())
 
 
+@pytest.mark.timeout(examples(240))
 def test_a_sweep_killed_at_random_moments_and_resumed_costs_nothing(tmp_path: Path) -> None:
-    write_sweep(tmp_path, count=60)
+    runs = 13 * (1 + SWEEP_KILLS)
+    write_sweep(tmp_path, count=runs)
     (tmp_path / "go on").touch()
     command = [sys.executable, "-m", "usd_ros_bridge", "sweep", "small.yaml"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -113,19 +120,19 @@ def test_a_sweep_killed_at_random_moments_and_resumed_costs_nothing(tmp_path: Pa
             [*command, "-o", "out", "--workers", "2", "--resume"],
             cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         ) as sweep:  # fmt: skip
-            if kills < 5:
+            if kills < SWEEP_KILLS:
                 before = len(read_records(tmp_path / "out")) if (tmp_path / "out").exists() else 0
                 kill_after(sweep, tmp_path / "out", before + moments.randrange(12))
                 kills += sweep.wait(60) == -signal.SIGKILL
             printed, _ = sweep.communicate(timeout=200)
             ended = sweep.returncode
             assert ended in (0, -signal.SIGKILL), printed
-    assert kills == 5
+    assert kills == SWEEP_KILLS
     records = read_records(tmp_path / "out")
     assert max(Counter(record.id for record in records).values()) == 1
     tables = [read_table(tmp_path / each / "results.parquet") for each in ("alone", "out")]
     assert without_times(tables[0]) == without_times(tables[1])
-    assert tables[1].num_rows == 60
+    assert tables[1].num_rows == runs
 
 
 def kill_after(sweep: subprocess.Popen[str], output: Path, runs: int) -> None:
