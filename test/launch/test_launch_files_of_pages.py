@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shlex
 from pathlib import Path
 
@@ -12,11 +13,15 @@ pytest.importorskip("launch", reason="launch comes with a full ROS 2 installatio
 pytest.importorskip("launch_ros", reason="launch_ros comes with a full ROS 2 installation only")
 
 from launch import LaunchContext
-from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch.actions import DeclareLaunchArgument
+from launch.launch_description_sources import (
+    PythonLaunchDescriptionSource,
+    get_launch_description_from_python_launch_file,
+)
 from launch.utilities import normalize_to_list_of_substitutions, perform_substitutions
 from launch_ros.actions import Node
 
-from markdown_docs import PAGES, ROOT, Block, blocks
+from markdown_docs import PAGES, ROOT, Block, blocks, page_text
 from page_files import write_page_files
 
 TITLED = [(page, block) for page in PAGES for block in blocks(page) if block.title.endswith(".launch.py")]
@@ -103,3 +108,15 @@ def test_arguments_of_a_command_exist(file: str, arguments: str) -> None:
         name, _, value = word.partition(":=")
         assert name in declared, f"{file} has no argument {name}"
         assert not declared[name].choices or value in declared[name].choices
+
+
+@pytest.mark.parametrize("file", sorted(path.name for path in (ROOT / "launch").glob("*.launch.py")))
+def test_the_page_of_launch_files_has_the_arguments_of_each(file: str) -> None:
+    """The tool that writes the page reads the files without the packages of ROS 2: hold it to those."""
+    tables = runpy.run_path(str(ROOT / "tools" / "reference_tables.py"))
+    found = {each.name: each.description for each in tables["declared_arguments"](file)}
+    description = get_launch_description_from_python_launch_file(str(ROOT / "launch" / file))
+    declared = [each for each in description.entities if isinstance(each, DeclareLaunchArgument)]
+    assert found == {each.name: each.description for each in declared}
+    assert tables["with_tables"](text := page_text("launch_files.md")) == text
+    assert f"<!-- table: {file} -->" in text

@@ -64,6 +64,8 @@ def test_services_are_those_of_the_table(start, ros_harness, tmp_path, level):
     ros_harness.wait_for(client.service_is_ready, what="its parameters")
     expected = {name.replace("~", "/usd_ros_bridge") for name in offered_by_the_table(level)}
     expected = {name if name.startswith("/") else f"/{name}" for name in expected}
+    # They are discovered one by one.
+    ros_harness.wait_for(lambda: services_of(ros_harness) >= expected, what=f"{sorted(expected)}")
     getters = {name for name in services_of(ros_harness) if name.startswith("/get_")}
     assert bool(getters) == (level != "none")
     assert services_of(ros_harness) - getters - {"/rover/set_headlights"} == expected
