@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from shutil import which
+from urllib.request import urlopen
 
 import pytest
 
@@ -90,6 +91,16 @@ def test_run_takes_ros_arguments_and_ends_on_a_signal_with_status_0() -> None:
     arguments = ["usd", "run", ROVER, "--backend", "kinematic", "--ros-args", "-r", "__ns:=/fleet", "--"]
     with Program([ROS2, *arguments, "--no-live"], cwd=ROOT) as bridge:
         bridge.wait_for(r"fleet\.usd_ros_bridge\]: .*ready", RUN_S)
+        assert bridge.interrupt() == 0, bridge.output
+    assert "Traceback" not in bridge.output
+
+
+def test_view_serves_its_page_and_ends_on_a_signal_with_status_0() -> None:
+    pytest.importorskip("viser", reason="viser is an extra: pip install usd_ros_bridge[view]")
+    with Program([ROS2, "usd", "view", "examples/arm/arm.usda", "--view-port", "0"], cwd=ROOT) as bridge:
+        page = bridge.wait_for(r"page: http://127\.0\.0\.1:\d+", RUN_S).split("page: ")[1].strip()
+        with urlopen(page, timeout=RUN_S) as answer:
+            assert answer.status == 200
         assert bridge.interrupt() == 0, bridge.output
     assert "Traceback" not in bridge.output
 
