@@ -366,3 +366,17 @@ def test_the_fleet_ends_where_the_reader_of_its_output_goes_away(
     assert fleet.wait(timeout=READY_S) == 0
     assert "Traceback" not in errors
     assert not any(map(is_running, processes))
+
+
+def test_a_fleet_whose_reader_went_away_before_it_starts_ends_at_once(ros_domain: int, asset: Path) -> None:
+    """It has a warning to print: its machines would not find each other in this range of discovery."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        fleet = subprocess.run(
+            [*COMMAND, str(asset), *OPTIONS, "--machines", "localhost,east", "--machine", "localhost"],
+            stdout=writing, stderr=subprocess.PIPE, text=True, timeout=READY_S, check=False,
+        )  # fmt: skip
+    finally:
+        os.close(writing)
+    assert (fleet.returncode, fleet.stderr) == (0, "")

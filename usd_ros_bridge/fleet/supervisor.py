@@ -95,6 +95,7 @@ class Supervisor:
         self._ending_since = 0.0
         self._shown = ""
         self._is_mute = False
+        self._watch = ExitStack()
 
     def run(self) -> None:
         """Run the fleet until SIGINT or SIGTERM, or until its shards end as they were asked to.
@@ -280,13 +281,15 @@ class Supervisor:
         output = sys.stdout.fileno()
         if stat.S_ISFIFO(os.fstat(output).st_mode):
             # Nothing can be read from this end of a pipe: the event is that the other end is closed.
-            asyncio.get_running_loop().add_reader(output, self._end_mutely)
+            loop = asyncio.get_running_loop()
+            loop.add_reader(output, self._end_mutely)
+            self._watch.callback(loop.remove_reader, output)
 
     def _end_mutely(self) -> None:
         if not self._is_mute:
             self._is_mute = True
             self._ending.set()
-            asyncio.get_running_loop().remove_reader(sys.stdout.fileno())
+            self._watch.close()
             discard_output()
 
 

@@ -433,7 +433,7 @@ class RobotScaffold:
             self._say(
                 "note",
                 "frames",
-                f"the base is {robot.frames[robot.base].id}; Nav2 expects base_link unless it is configured",
+                f"the base is {robot.frames[robot.base].id}; Nav2 expects base_link by default",
                 robot.path,
             )
 

@@ -170,7 +170,7 @@ class DiagnosticsPublisher:
                 handle.publish(array)
         except Exception as error:  # noqa: BLE001 - the edge to ROS
             self._round = None
-            self._runtime.reporter.report("diagnostics", f"{TOPIC} cannot be reported: {describe(error)}")
+            self._runtime.reporter.report("diagnostics", f"{TOPIC} cannot be published: {describe(error)}")
 
     def _statuses(self) -> Iterator[Any]:
         """Yield the statuses of one round, made on demand."""

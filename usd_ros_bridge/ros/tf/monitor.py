@@ -516,7 +516,7 @@ class TopicMonitor:
         shown = TfFault("split", dict.fromkeys(frames, ""))
         message = (
             f"{who} publishes on {self.name}, the bridge's transforms of {namespace} are on topics of their own: a "
-            f"listener of one does not get the other: {shown}; remap {self.name} to {self.name[1:]} there, or see "
+            f"listener of one does not receive the other: {shown}; remap {self.name} to {self.name[1:]} there, or see "
             "tf_output"
         )
         self._report(f"tf.split:{self.name}:{who}", message)
