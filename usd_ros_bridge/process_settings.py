@@ -29,6 +29,10 @@ SWITCH_INTERVAL_S = 0.0001
 """A tick waits for the interpreter at every message that it sends: with Python's 5 ms, several periods while another
 thread plans."""
 
+SIGNAL_CHECK_S = 0.2
+"""Longest wait of the main thread in one piece. Where a signal arrives just before a wait, Python runs its handler
+after the wait."""
+
 STATUS_PREFIX = "USD_ROS_BRIDGE_STATUS_PREFIX"
 """Variable with the beginning of the lines that `announce` prints; not set: it prints nothing."""
 
@@ -284,7 +288,8 @@ def run_interruptibly(job: Callable[[], T]) -> T:
     thread = threading.Thread(target=run, name="usd_ros_bridge-open", daemon=True)
     _left_behind.set()
     thread.start()
-    thread.join()
+    while thread.is_alive():
+        thread.join(SIGNAL_CHECK_S)
     _left_behind.clear()
     if errors:
         raise errors[0]

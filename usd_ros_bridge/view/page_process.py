@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from usd_ros_bridge.child_process import end_of_child, start_child
 from usd_ros_bridge.errors import BridgeError, escaped
 from usd_ros_bridge.options import is_loopback
+from usd_ros_bridge.process_settings import SIGNAL_CHECK_S
 from usd_ros_bridge.view.page_server import DEFAULT_HOST, DEFAULT_PORT, check_address
 
 if TYPE_CHECKING:
@@ -275,7 +276,8 @@ def show_page(address: PageAddress, source: PlanSource, *, bridge: str, domain_i
     )
     page.open()
     try:
-        page.ended.wait()
+        while not page.ended.wait(SIGNAL_CHECK_S):
+            pass
         raise BridgeError(page.failure or "the page has ended")
     finally:
         page.close()

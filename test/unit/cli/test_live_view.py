@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Awaitable, Callable
 from html import unescape
 from typing import Any
@@ -96,6 +97,10 @@ def view(
         async with app.run_test(size=size) as pilot:
             app.show(shown)
             await pilot.pause()
+            # The footer, with its keys, is drawn last.
+            deadline = time.monotonic() + 20.0
+            while not screen_of(app)[-1] and time.monotonic() < deadline:
+                await pilot.pause(0.01)
             await look(app, pilot)
 
     asyncio.run(run())

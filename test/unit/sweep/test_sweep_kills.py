@@ -28,7 +28,6 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("matplotlib")
 pytest.importorskip("mujoco")
 pytest.importorskip("rclpy")
-pytestmark = pytest.mark.slow
 
 KILLS = examples(13)
 """Of workers: more than 50 in `make test-long`."""
@@ -63,6 +62,7 @@ class Killer(threading.Thread):
         self._go_on.touch()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(examples(180))
 def test_workers_killed_at_random_moments_cost_nothing(tmp_path: Path) -> None:
     drive = [{"act": "drive", "speed": 0.01 * number} for number in range(examples(15))]
@@ -102,6 +102,7 @@ def test_workers_killed_at_random_moments_cost_nothing(tmp_path: Path) -> None:
     assert without_times(table) == without_times(undisturbed.table())
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(examples(240))
 def test_a_sweep_killed_at_random_moments_and_resumed_costs_nothing(tmp_path: Path) -> None:
     runs = 13 * (1 + SWEEP_KILLS)
