@@ -100,19 +100,23 @@ class SupervisedProcess:
             with suppress(OSError, RuntimeError):
                 process.stdin.write(self._interrupt)
             return
-        with suppress(ProcessLookupError):
-            process.send_signal(signal.SIGINT)
+        self._send(signal.SIGINT)
 
     def terminate(self) -> None:
         """Send SIGTERM."""
-        if self._process is not None and self._process.returncode is None:
-            with suppress(ProcessLookupError):
-                self._process.terminate()
+        self._send(signal.SIGTERM)
 
     def kill(self) -> None:
         """End it at once, with all that it started."""
         if self._process is not None and self._process.returncode is None:
             _signal_group(self._process.pid, signal.SIGKILL)
+
+    def _send(self, number: signal.Signals) -> None:
+        process_id = self.process_id
+        if process_id is not None:
+            # asyncio's own call may collect the status of a process that has just ended, and `run` then returns 255.
+            with suppress(ProcessLookupError):
+                os.kill(process_id, number)
 
     async def _read(self, stream: asyncio.StreamReader, *, is_error: bool) -> None:
         rest = b""
