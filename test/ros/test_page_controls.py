@@ -555,7 +555,7 @@ def test_a_variant_that_planning_refuses_is_set_back_with_the_reason(ros_harness
             title, reason = page.browser.notices[0]
             assert title == "The bridge set the variant back"
             assert reason == "no RosContextAPI is left of '/robot'"
-            assert choice.value == "robot"
+            page.wait_for(lambda: choice.value == "robot", what="the choice as it was")
     finally:
         bridge.close()
         thread.join(10.0)
