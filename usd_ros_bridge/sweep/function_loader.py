@@ -77,7 +77,7 @@ def _load_file(path: Path) -> Any:
     try:
         with _ImportFolder(str(path.parent)):
             spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise OptionError(f"cannot load {quoted(path)}: {describe_fault(error)}") from error
     return module
@@ -87,7 +87,7 @@ def _load_module(name: str, directory: str) -> Any:
     try:
         with _ImportFolder(directory):
             return import_module(name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise OptionError(f"cannot import {quoted(name)}: {describe(error)}") from error
 
 

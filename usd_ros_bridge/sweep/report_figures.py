@@ -24,6 +24,9 @@ _MAX_PANELS: Final = 12
 _COLOUR: Final = "#2a6f97"
 _ACCENT: Final = "#c8553d"
 _MAP: Final = "viridis"
+_ROUNDING = 1e-12
+"""Values that differ by less, as a part of the largest one, are the same: no bins of a histogram lie between them."""
+
 _SETTINGS: Final[Mapping[str, Any]] = {
     "svg.fonttype": "path",
     "svg.hashsalt": "usd_ros_bridge",
@@ -105,7 +108,8 @@ def draw_pictures(
     with mpl.rc_context(dict(_SETTINGS)):
         for name, values in list(metrics.items())[:MAX_METRICS]:
             known = np.isfinite(values)
-            if len(np.unique(values[known])) < 2:
+            shown = values[known]
+            if not shown.size or np.ptp(shown) <= _ROUNDING * np.abs(shown).max():
                 continue  # A picture of a constant says nothing; the report has a line for it.
             columns = [ParameterColumn(each.name, each.values[known], each.labels) for each in varied]
             columns = [each for each in columns if len(each.distinct) > 1]

@@ -152,7 +152,12 @@ def change(select: str, attribute: str, value: Any, operation: Any = "set", **mo
 def test_mass_is_set_scaled_and_added_and_inertia_goes_with_it(compiled: Any) -> None:
     before, _ = compiled()
     one = body(before, "one")
-    for operation, value, mass in (("set", 5000.0, 5.0), ("scale", 1.5, 3.0), ("add", 500.0, 2.5)):
+    for operation, value, mass in (
+        ("set", 5000.0, 5.0),
+        ("set", 6000, 6.0),
+        ("scale", 1.5, 3.0),
+        ("add", 500.0, 2.5),
+    ):
         model, _ = compiled(change("/World/one", "mass", value, operation))
         assert model.body_mass[one] == pytest.approx(mass)
         np.testing.assert_allclose(model.body_inertia[one], before.body_inertia[one] * mass / 2.0, rtol=1e-6)

@@ -291,7 +291,13 @@ def grid(*lengths: int) -> list[dict[str, Any]]:
 )
 def test_pictures_follow_the_number_of_parameters(points: list[dict[str, Any]], titles: list[str]) -> None:
     columns = [make_column(name, [point[name] for point in points]) for name in points[0]]
-    metrics = {"m": np.arange(float(len(points))), "none": np.full(len(points), math.nan)}
+    constant = np.where(np.arange(len(points)) % 2, 0.3, 0.1 + 0.2)
+    metrics = {
+        "m": np.arange(float(len(points))),
+        "none": np.full(len(points), math.nan),
+        "constant up to rounding": constant,
+        "zero": np.zeros(len(points)),
+    }
     pictures = list(draw_pictures(columns, metrics))
     assert [each.title for each in pictures] == titles
     again = list(draw_pictures(columns, metrics))

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from usd_ros_bridge.errors import BridgeError
+from usd_ros_bridge.errors import BridgeError, OptionError
 from usd_ros_bridge.sweep.distributions import Uniform
+from usd_ros_bridge.sweep.function_loader import load_function
 from usd_ros_bridge.sweep.run_context import RunContext
 from usd_ros_bridge.sweep.run_specs import RunSpec, plan_runs
 from usd_ros_bridge.sweep.sweep_description import (
@@ -311,6 +312,13 @@ def test_a_driver_of_a_file_is_found_beside_the_sweep(fall: Sweep, made: Any, tm
     driver = FunctionDriver(function="drive.py:go", arguments={"reason": "done"})
     outcome = made(replace(fall, driver=driver))
     assert (outcome.reason, outcome.sim_time) == ("done", pytest.approx(0.2))
+
+
+def test_a_driver_whose_file_ends_the_program_is_one_line(tmp_path: Path) -> None:
+    """As scripts do whose last line is `sys.exit(main())`."""
+    (tmp_path / "drive.py").write_text("import sys\n\n\ndef go(run):\n    yield 0.1\n\n\nsys.exit(0)\n")
+    with pytest.raises(OptionError, match=r"cannot load .*drive\.py.*SystemExit"):
+        load_function("drive.py:go", str(tmp_path))
 
 
 @pytest.mark.parametrize(

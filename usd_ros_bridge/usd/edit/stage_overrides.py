@@ -165,7 +165,7 @@ class _LayerAuthor:
         for row, each in enumerate(target.attributes):
             base = self._base(each, own)
             value = _new_value(override, each, base)
-            if row == 0 and isinstance(base, float) and base > 0.0 and isinstance(value, float):
+            if row == 0 and isinstance(base, float) and base > 0.0 and isinstance(value, float | int):
                 ratio = value / base
             self._write(own or each.prim, each, value)
         for each in target.scaled:
