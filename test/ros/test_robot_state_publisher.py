@@ -72,10 +72,15 @@ def test_it_has_the_topics_of_the_cpp_node_and_no_others(node, ros_harness):
     assert moving[0].transforms[0].header.stamp == message.header.stamp
     assert {each.child_frame_id[:5] for each in sent} == {"left_"}
     assert "world" not in {each.header.frame_id for each in sent}
-    topics = {name for name, _ in ros_harness.node.get_topic_names_and_types()}
     known = {"/tf", "/tf_static", "/arm/robot_description", "/arm/joint_states"}
-    # Of the middleware, and of other nodes of this domain.
-    assert {name for name in topics if name.startswith(("/arm", "/tf"))} == known
+
+    def topics() -> set[str]:
+        # Others are of the middleware, and of other nodes of this domain.
+        found = {name for name, _ in ros_harness.node.get_topic_names_and_types()}
+        return {name for name in found if name.startswith(("/arm", "/tf"))}
+
+    ros_harness.wait_for(lambda: topics() >= known, what="its topics")
+    assert topics() == known
     asked = GetParameters.Request(names=["robot_description", "publish_frequency", "ignore_timestamp"])
     answers = []
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,9 @@ from tf2_msgs.msg import TFMessage
 from cli_calls import call_cli
 from hidden_modules import start_without
 from programs import Program
+from usd_ros_bridge.cli.graph import verb_group
+from usd_ros_bridge.cli.graph.peer_client import PeerClient
+from usd_ros_bridge.process_settings import Ending
 from usd_ros_bridge.ros.message_text import message_to_csv
 from usd_ros_bridge.ros_domains import reserve_domain
 
@@ -291,6 +295,31 @@ def test_echo_of_an_unknown_topic_needs_its_type() -> None:
     assert (
         output("topic", "echo", "/nowhere", "std_msgs/String", "--timeout", "0.1", "--spin-time", "0") == ""
     )
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_name_is_waited_for_longer_where_no_other_node_is_found(
+    monkeypatch: pytest.MonkeyPatch, alone: bool
+) -> None:
+    monkeypatch.setattr(verb_group, "ALONE_S", 0.5 if alone else 60.0)
+    monkeypatch.setattr(verb_group, "NAMED_WAIT_S", 0.25)
+    waits: list[float | None] = []
+    spin_until = PeerClient.spin_until
+
+    def noted(client: PeerClient, condition: Callable[[], bool], timeout: float | None = None) -> bool:
+        waits.append(timeout)
+        return spin_until(client, condition, timeout)
+
+    monkeypatch.setattr(PeerClient, "spin_until", noted)
+    graph = verb_group.GraphOptions(spin_time=None, use_sim_time=False, ros_arguments=(), ending=Ending())
+    with ExitStack() as resources:
+        if alone:
+            reservation = resources.enter_context(closing(reserve_domain()))
+            monkeypatch.setenv("ROS_DOMAIN_ID", str(reservation.domain_id))
+        client = resources.enter_context(graph.open())
+        assert not graph.find(client, lambda: False)
+        assert client.is_alone() is alone
+    assert waits == ([0.5, 0.0] if alone else [60.0, 0.25])
 
 
 # --- topic hz and bw ----------------------------------------------------------------------------------------------

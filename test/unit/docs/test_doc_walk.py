@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from doc_walk import DocWalk, Step, directive, matches, steps
+from doc_walk import DocWalk, Step, asks_the_graph, directive, matches, steps
 from markdown_docs import DOCS, Block, blocks
 
 
@@ -114,6 +114,31 @@ echo over
             reader.follow(step)
     finally:
         reader.kill()
+
+
+@pytest.mark.parametrize(
+    ("text", "asks"),
+    [
+        ("usd_ros_bridge topic list -t\n", True),
+        ("ROS_DOMAIN_ID=3 usd_ros_bridge topic info /imu | grep Node\n", True),
+        ("export A=b:$C\nusd_ros_bridge action list\nusd_ros_bridge topic echo --once /imu\n", True),
+        ("usd_ros_bridge topic echo --once /imu\n", False),
+        ("usd_ros_bridge topic list\nusd_ros_bridge topic pub --once /a std_msgs/msg/Empty\n", False),
+        ("usd_ros_bridge listen\n", False),
+    ],
+)
+def test_lists_of_the_graph_change_nothing(text: str, asks: bool) -> None:
+    assert asks_the_graph(Block(page="page.md", line=1, language="sh", text=text)) is asks
+
+
+def test_a_list_is_asked_for_until_discovery_found_all(tmp_path, monkeypatch) -> None:
+    program = tmp_path / "usd_ros_bridge"
+    program.write_text("#!/bin/sh\necho /imu >> graph\ntest $(wc -l < graph) -gt 2 && cat graph\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    page = "```sh\nusd_ros_bridge topic list\n```\n```text\n/imu\n/imu\n/imu\n```\n"
+    (step,) = parsed(tmp_path, monkeypatch, page)
+    walk(tmp_path).follow(step)
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,10 @@ class PeerClient:
         """
         self.spin_until(lambda: False, max(0.0, seconds))
 
+    def is_alone(self) -> bool:
+        """Return whether no other node is found."""
+        return len(self.node.get_node_names()) < 2
+
     def wait_until_quiet(self, seconds: float, *, alone: float = 0.0) -> None:
         """Wait until no node, topic or service has come or gone for a time. No event marks the end of discovery.
 

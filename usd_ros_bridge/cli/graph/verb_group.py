@@ -26,6 +26,8 @@ QUIET_S = 0.5
 """How long no change of the graph ends discovery."""
 NAMED_WAIT_S = 5.0
 """How long something is waited for that has a name. Fast DDS repeats an announcement that was lost after 3 s."""
+ALONE_S = 10.0
+"""How long it is waited for where no other node is found: on a busy machine the first one takes the longest."""
 SETTLE_S = 0.2
 """How long no change of the graph is enough after a topic was found: it may have more publishers."""
 
@@ -143,10 +145,8 @@ class GraphOptions:
 
     def discover(self, client: PeerClient) -> None:
         """Wait until the graph does not change any more."""
-        if self.spin_time is None:
-            client.wait_until_quiet(QUIET_S, alone=NAMED_WAIT_S)
-        else:
-            client.wait_until_quiet(self.spin_time)
+        quiet = QUIET_S if self.spin_time is None else self.spin_time
+        client.wait_until_quiet(quiet, alone=max(NAMED_WAIT_S, quiet))
 
     def find(self, client: PeerClient, condition: Callable[[], bool], *, settle: float = 0.0) -> bool:
         """Wait until something that has a name is there. Return whether it is.
@@ -156,7 +156,11 @@ class GraphOptions:
             condition: Whether it is there.
             settle: Seconds to watch the graph afterwards.
         """
-        found = client.spin_until(condition, NAMED_WAIT_S if self.spin_time is None else self.spin_time)
+        if self.spin_time is None:
+            client.spin_until(lambda: condition() or not client.is_alone(), ALONE_S)
+            found = client.spin_until(condition, 0.0 if client.is_alone() else NAMED_WAIT_S)
+        else:
+            found = client.spin_until(condition, self.spin_time)
         if found and settle:
             client.wait_until_quiet(settle)
         return found
@@ -169,8 +173,9 @@ def graph_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--spin-time",
         metavar="SECONDS",
         type=click.FloatRange(min=0.0),
-        help="Wait so long for discovery: at most for something that has a name (default: 5 s), else without a change "
-        "of the graph (default: 0.5 s, or 5 s where no other node is found).",
+        help="Wait so long for discovery: at most for something that has a name (default: 5 s, or 10 s where no "
+        "other node is found), else without a change of the graph (default: 0.5 s; 5 s at least where no other node is "
+        "found).",
     )
     @click.option("-s", "--use-sim-time", is_flag=True, help="Use the time of /clock.")
     @click.option("--no-daemon", is_flag=True, help="Does nothing: there is no daemon.")
