@@ -83,7 +83,7 @@ def _try_lock(path: Path) -> int | None:
     The end of the process releases the lock. Child processes do not inherit it.
     """
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        descriptor = _open_lock(path)
     except PermissionError:
         return None
     try:
@@ -92,6 +92,14 @@ def _try_lock(path: Path) -> int | None:
         os.close(descriptor)
         return None
     return descriptor
+
+
+def _open_lock(path: Path) -> int:
+    """Return a descriptor that can be locked. The file may be another user's, who let others read it."""
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
 
 def _is_silent(domain_id: int) -> bool:

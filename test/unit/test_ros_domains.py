@@ -5,6 +5,8 @@ import socket
 import subprocess
 import sys
 from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -53,6 +55,26 @@ def test_a_process_that_is_killed_frees_its_domain(few_domains, tmp_path):
         assert free_domains() == {1, 2, 3} - {theirs}
         process.kill()
     assert free_domains() == {1, 2, 3}
+
+
+def test_a_lock_of_another_user_that_is_free_can_be_taken():
+    """As another user left it: only to be read. Root may write everything, so the process gives its rights up."""
+    nobody = "import os\nif os.getuid() == 0:\n    os.setresuid(65534, 65534, 65534)\n"
+    # Others cannot enter the directories of pytest.
+    with TemporaryDirectory() as name:
+        directory = Path(name) / "usd_ros_bridge_test_domains"
+        directory.mkdir()
+        Path(name).chmod(0o755)
+        for domain_id in (1, 2, 3):
+            (directory / f"{domain_id}.lock").touch()
+            (directory / f"{domain_id}.lock").chmod(0o444)
+        process = subprocess.run(
+            [sys.executable, "-c", RESERVE_AND_WAIT.replace("reservation =", f"{nobody}reservation =", 1)],
+            input="\n", capture_output=True, text=True, check=False, timeout=60,
+            env={**os.environ, "TMPDIR": name},
+        )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    assert int(process.stdout) in {1, 2, 3}
 
 
 def test_a_domain_that_somebody_listens_in_is_left_out(monkeypatch, tmp_path):
