@@ -124,19 +124,15 @@ def _load(file: Path, settings: Sequence[str]) -> Sweep:
     Raises:
         OptionError: The file is no sweep, or has no such parameter.
     """
-    import yaml
-
     from usd_ros_bridge.sweep.sweep_file import load_sweep
+    from usd_ros_bridge.sweep.yaml_lines import read_value
 
     values = {}
     for setting in settings:
         name, equals, text = setting.partition("=")
         if not equals:
             raise OptionError(f"--set {quoted(setting)}: write NAME=VALUE")
-        try:
-            value = yaml.safe_load(text)
-        except yaml.YAMLError:
-            value = text
+        value = read_value(text)
         if not isinstance(value, (bool, int, float, str)):
             raise OptionError(f"--set {quoted(setting)}: the value is no number, text or boolean")
         values[name.strip()] = value

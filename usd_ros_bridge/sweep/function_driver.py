@@ -68,7 +68,8 @@ class FunctionRunner:
             if self._script is None:
                 returned = self._call()
                 if not inspect.isgenerator(returned):
-                    self.next_ns = time_ns + self._period_ns if self._period_ns else 0
+                    # From when it was due: the rate holds, too, where the period is no multiple of the step.
+                    self.next_ns = max(self.next_ns + self._period_ns, time_ns)
                     return
                 self._script = cast("Generator[Any, None, None]", returned)
             waited = next(self._script)
@@ -135,6 +136,5 @@ class _Entry:
             run.send(self._topic, self._message)
         except BridgeError as error:
             raise OptionError(f"{self._place}: {error}") from None
-        self.next_ns = NEVER
-        if self._every_ns > 0 and time_ns + self._every_ns <= self._until_ns:
-            self.next_ns = time_ns + self._every_ns
+        again_ns = max(self.next_ns + self._every_ns, time_ns)
+        self.next_ns = again_ns if self._every_ns > 0 and again_ns <= self._until_ns else NEVER

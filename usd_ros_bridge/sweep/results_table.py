@@ -96,7 +96,7 @@ def _value_column(values: Sequence[Any]) -> Any:
     kinds = {type(value) for value in values if value is not None}
     if kinds <= {bool}:
         return pa.array(values, pa.bool_())
-    if kinds <= {int}:
+    if kinds <= {int} and all(-(2**63) <= value < 2**63 for value in values if value is not None):
         return pa.array(values, pa.int64())
     if kinds <= {int, float}:
         return pa.array([None if value is None else float(value) for value in values], pa.float64())

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from usd_ros_bridge.errors import BridgeError, OptionError, alternatives, one_of, quoted
 from usd_ros_bridge.model.periods import SECOND_NS
+from usd_ros_bridge.sweep.function_loader import describe_fault
 from usd_ros_bridge.sweep.run_context import RunContext
 from usd_ros_bridge.sweep.signals import Measure, make_signal
 from usd_ros_bridge.sweep.sweep_description import RunMetric, Signal, StopCondition
@@ -136,24 +137,28 @@ class RunMeasurement:
             self._watched = [each for each in self._watched if each.met_ns < 0]
         return None
 
-    def metrics(self) -> dict[str, float]:
-        """Return the metrics of the run so far; NaN where there is none.
+    def metrics(self) -> tuple[dict[str, float], str]:
+        """Return the metrics of the run so far, and the first fault of a function, one line; "" for none.
 
-        Raises:
-            Exception: Whatever a function of the sweep raises.
+        A metric without a value, and one whose function raises, is NaN.
         """
         found: dict[str, float] = {}
+        fault = ""
         for name, metric in self._metrics.items():
             if metric.time_to:
                 met = next(each.met_ns for each in self._watches if each.name == metric.time_to)
                 found[name] = met / SECOND_NS if met >= 0 else math.nan
             elif metric.function:
                 function = self._run.load_function(metric.function)
-                found[name] = float(function(self._run, **dict(metric.arguments)))
+                try:
+                    found[name] = float(function(self._run, **dict(metric.arguments)))
+                except (Exception, SystemExit) as error:  # noqa: BLE001 - the other metrics are kept
+                    found[name] = math.nan
+                    fault = fault or f"metrics.{name}: {describe_fault(error)}"
             else:
                 assert metric.signal is not None
                 found[name] = self._statistic(name, metric, metric.signal)
-        return found
+        return found, fault
 
     def _add_metric(self, name: str, metric: RunMetric) -> None:
         if metric.time_to:
@@ -185,7 +190,7 @@ class RunMeasurement:
         recorded = next(values for each, values in self._shared if each == signal)
         values = np.frombuffer(recorded, dtype=np.float64) if recorded else np.zeros(0)
         # Sample k is of the time (k + 1) * step.
-        skipped = max(math.ceil(number(metric.after, name) * SECOND_NS / self._step_ns) - 1, 0)
+        skipped = max(-(-round(number(metric.after, name) * SECOND_NS) // self._step_ns) - 1, 0)
         values = values[skipped:]
         if not values.size:
             return math.nan

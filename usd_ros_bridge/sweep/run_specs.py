@@ -64,6 +64,8 @@ def _check_count(sweep: Sweep) -> None:
     if sweep.repeats < 1:
         raise OptionError(f"repeats: {sweep.repeats} is below 1")
     method, count = sweep.sampling.method, len(sweep.points)
+    if count and method != "list":
+        raise OptionError(f"points: they are of the method list, and sampling.method is {method}")
     if method in SAMPLED:
         count = sweep.sampling.count
         if count < 1:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from usd_ros_bridge.errors import BridgeError, OptionError
 from usd_ros_bridge.reporting import Report, log_warning
@@ -137,6 +137,12 @@ def run_sweep(
             report("sweep.resume", note)
         journal = resources.enter_context(RunJournal(directory.path / JOURNAL))
         records = journal.open()
+        known = {spec.id: spec for spec in specs}
+        # JSON has no numbers that are not finite: what a run was given is in the sweep itself.
+        records = [
+            replace(each, parameters=dict(known[each.id].parameters)) if each.id in known else each
+            for each in records
+        ]
         done = {each.id for each in records}
         waiting = [spec for spec in specs if spec.id not in done]
         engine = SweepEngine(
@@ -256,14 +262,15 @@ class SweepEngine:
         if not self._records:
             return
         state = self._meter.state()
-        facts = {
-            "finished": time.time() if state.done == state.total else None,
-            "outcomes": dict(state.outcomes),
-            "wall_time": state.elapsed,
-            "runs_per_minute": state.runs_per_minute,
-            "steps_per_second": state.steps_per_second,
-            "workers": len(state.workers),
-        }
+        facts: dict[str, Any] = {"outcomes": dict(state.outcomes)}
+        if state.done > state.resumed:
+            facts |= {
+                "finished": time.time() if state.done == state.total else None,
+                "wall_time": state.elapsed,
+                "runs_per_minute": state.runs_per_minute,
+                "steps_per_second": state.steps_per_second,
+                "workers": len(state.workers),
+            }
         try:
             self._write_table()
             self._directory.finish(**facts)

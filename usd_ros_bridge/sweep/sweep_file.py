@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -14,7 +15,7 @@ import numpy as np
 from usd_ros_bridge.errors import BridgeError, OptionError, alternatives, one_of, quoted
 from usd_ros_bridge.requirements import missing_requirement
 from usd_ros_bridge.sweep.distributions import parse_distribution
-from usd_ros_bridge.sweep.run_specs import plan_runs
+from usd_ros_bridge.sweep.run_specs import MAX_RUNS, plan_runs
 from usd_ros_bridge.sweep.sweep_description import (
     FunctionDriver,
     LaunchDriver,
@@ -48,6 +49,8 @@ _AS_THEY_ARE: Final = (
     "joints",
     "record",
 )
+_SAME_FOR_ALL: Final = ("name", "asset", "backend", "options")
+"""What a worker opens once."""
 
 
 class _PlaceError(Exception):
@@ -208,8 +211,11 @@ def _default_method(document: Mapping[str, Any]) -> str:
 def _parameter(name: str, value: Any) -> Any:
     if isinstance(value, Mapping) and ("linspace" in value or "logspace" in value):
         ((kind, (first, last, count)),) = value.items()
-        if count != int(count) or count < 1:
-            raise _PlaceError(("parameters", name, kind), f"{count} is no number of values")
+        place = ("parameters", name, kind)
+        if not (1 <= count <= MAX_RUNS and count == int(count)):
+            raise _PlaceError(place, f"{count} is no number of values: 1 to {MAX_RUNS}")
+        if not (math.isfinite(first) and math.isfinite(last)):
+            raise _PlaceError(place, f"{first if math.isfinite(last) else last} is no finite number")
         make: Callable[..., Any] = np.linspace if kind == "linspace" else np.geomspace
         return tuple(make(first, last, int(count)).tolist())
     return tuple(value) if isinstance(value, list) else parse_distribution(value)
@@ -274,6 +280,8 @@ def _check_references(document: Mapping[str, Any], sweep: Sweep) -> None:
         for name in references(text):
             if path[0] in ("parameters", "points"):
                 raise _PlaceError(path, "a parameter cannot refer to another one")
+            if path[0] in _SAME_FOR_ALL:
+                raise _PlaceError(path, f"is the same for all runs: ${{{name}}} cannot be in it")
             if name not in names:
                 raise _PlaceError(path, f"${{{name}}} refers to no parameter; {alternatives(name, names)}")
 

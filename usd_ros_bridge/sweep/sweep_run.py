@@ -13,6 +13,7 @@ from typing import Final, Literal, NamedTuple
 from usd_ros_bridge.errors import BridgeError, OptionError
 from usd_ros_bridge.model.periods import SECOND_NS
 from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.model.state import State
 from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.ros.recording.latest_messages import LatestMessages
 from usd_ros_bridge.ros.recording.offline_bridge import OfflineBridge
@@ -208,7 +209,10 @@ class _SingleRun:
                     reason = _reason(error)
                 ended = perf_counter()
                 if self._steps:
-                    metrics = {**opened.measurement.metrics(), **opened.context.metrics}
+                    metrics, fault = opened.measurement.metrics()
+                    metrics = {**metrics, **opened.context.metrics}
+                    if fault and outcome != "failed":
+                        outcome, reason = "failed", fault
         except (Exception, SystemExit) as error:  # noqa: BLE001 - never ends the worker
             outcome, reason = "failed", _reason(error)
         now = perf_counter()
@@ -316,30 +320,33 @@ class _SingleRun:
         bridge, context, measurement, commanders = opened
         step, step_ns, sample = bridge.step, self._step_ns, measurement.sample
         last = -(-self._duration_ns // step_ns)
-        state_sum, shown = context.snapshot, perf_counter()
+        snapshot, shown = context.snapshot, perf_counter()
         next_ns = min((each.next_ns for each in commanders), default=NEVER)
         time_ns = 0
         for done in range(1, last + 1):
             if next_ns <= time_ns:
                 next_ns = self._act(commanders, time_ns)
             if context.stop_reason is not None:
-                return ("failed" if context.failed else "stopped"), context.stop_reason
+                break
             time_ns += step_ns
             if not step(time_ns):
                 raise _RunError(bridge.runtime.status().last_backend_error or "the backend gave no state")
             self._steps, context.time_ns = done, time_ns
             met = sample(time_ns)
             if met is not None:
+                self._check(snapshot.state)
                 return _ended(met)
-            if done % _CHECKED_STEPS == 0 or done == last:
-                self._check(float(state_sum.state.body_pose.sum() + state_sum.state.joint_position.sum()))
+            if done % _CHECKED_STEPS == 0:
+                self._check(snapshot.state)
                 now = perf_counter()
                 if now - shown > _PROGRESS_S:
                     shown = now
                     on_progress(time_ns / SECOND_NS)
-        if context.stop_reason is not None:
-            return ("failed" if context.failed else "stopped"), context.stop_reason
-        return "completed", ""
+        if context.failed:
+            return "failed", context.stop_reason or ""
+        if self._steps:
+            self._check(snapshot.state)
+        return ("completed", "") if context.stop_reason is None else ("stopped", context.stop_reason)
 
     def _act(self, commanders: list[Commander], time_ns: int) -> int:
         """Let those command that are due. Return when the next one is, nanoseconds."""
@@ -348,9 +355,9 @@ class _SingleRun:
                 each.act(time_ns)
         return min(each.next_ns for each in commanders)
 
-    def _check(self, total: float) -> None:
+    def _check(self, state: State) -> None:
         """Fail a run whose state is not finite, or was set back by the backend."""
-        if not math.isfinite(total):
+        if not math.isfinite(float(state.body_pose.sum() + state.joint_position.sum())):
             raise _RunError("the state is not finite")
         for kind, message in self._reports.items():
             if kind.endswith(".diverged"):

@@ -13,8 +13,8 @@ DocumentPath = tuple[str | int, ...]
 """Keys and indices that lead to a value."""
 MAX_BYTES: Final = 4_000_000
 MAX_NODES: Final = 200_000
-_FLOAT: Final = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)[eE][-+]?\d+")
-"""Numbers that YAML 1.2 and JSON have and YAML 1.1 takes for texts: 1e-3."""
+_FLOAT: Final = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+"""Numbers that YAML 1.2 has and YAML 1.1 takes for texts: 1e-3, -.5."""
 
 
 def read_yaml(path: Path) -> tuple[Any, dict[DocumentPath, int]]:
@@ -56,6 +56,20 @@ def read_yaml(path: Path) -> tuple[Any, dict[DocumentPath, int]]:
     finally:
         if loader is not None:
             loader.dispose()
+
+
+def read_value(text: str) -> Any:
+    """Return the data of one value, as it would be in a file. A text that is no YAML is itself."""
+    import yaml
+
+    loader = yaml.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        return None if node is None else _NodeReader(loader).read(node, ())
+    except (yaml.YAMLError, _NodeError, ValueError, RecursionError):
+        return text
+    finally:
+        loader.dispose()
 
 
 class _NodeError(Exception):

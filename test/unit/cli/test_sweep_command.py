@@ -111,6 +111,15 @@ def test_a_dry_run_prints_the_runs(tmp_path: Path) -> None:
     assert list(tmp_path.glob("*_results")) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "value"), [("1e-3", "0.001"), ("2020-13-45", "2020-13-45"), ("-.5", "-0.5")]
+)
+def test_values_of_the_command_line_are_those_of_a_file(tmp_path: Path, text: str, value: str) -> None:
+    ended = call_cli("sweep", write_sweep(tmp_path, count=1), "--dry-run", "--set", f"speed={text}")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines()[1].split()[2] == value
+
+
 def test_the_schema_is_printed() -> None:
     ended = call_cli("sweep", "--schema")
     assert json.loads(ended.stdout)["$schema"] == "https://json-schema.org/draft/2020-12/schema"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 import os
 import signal
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 
 from sweeps import small_sweep, without_times
 from usd_ros_bridge.errors import BridgeError, OptionError
+from usd_ros_bridge.sweep.output_directory import read_document
 from usd_ros_bridge.sweep.ray_cluster import RayCluster, marked_processes
 from usd_ros_bridge.sweep.run_journal import JOURNAL, read_journal
 from usd_ros_bridge.sweep.run_record import RunRecord
@@ -116,8 +118,18 @@ def test_a_sweep_that_stopped_is_resumed(tmp_path: Path, cluster: RayCluster) ->
     assert not rest.interrupted
     assert said.states[-1].resumed == part.done
     assert without_times(rest.table()) == without_times(whole.table())
+    facts = read_document(tmp_path / "part")
     again, _ = sweep_with(tmp_path, "part", sweep, resume=True)
     assert again.table().equals(rest.table())
+    assert {**read_document(tmp_path / "part"), "resumed": []} == {**facts, "resumed": []}
+
+
+def test_parameters_that_are_not_finite_are_resumed_as_they_were(tmp_path: Path) -> None:
+    sweep = small_sweep(tmp_path / "s", parameters={"speed": (0.1,), "limit": (math.inf, 2.0)})
+    whole, _ = sweep_with(tmp_path, "out", sweep, workers=0)
+    assert whole.table()["parameters.limit"].to_pylist() == [math.inf, 2.0]
+    resumed, _ = sweep_with(tmp_path, "out", sweep, workers=0, resume=True)
+    assert resumed.table().equals(whole.table())
 
 
 # --- Workers that end ------------------------------------------------------------------------------------------------

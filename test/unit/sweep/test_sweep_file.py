@@ -189,6 +189,22 @@ def test_the_schema_is_one_and_knows_all_signals_and_statistics() -> None:
         ("at: 0.5, ", "", 28, "commands[0]: missing: at"),
         (", rate: 50", ", rate: 50, launch: x", 26, "driver: give either function or launch"),
         ("seconds: 2.5", 'seconds: "${size}"', 9, "a parameter cannot refer to another one"),
+        (
+            "asset: world",
+            'asset: "${size}"  # ',
+            2,
+            "asset: is the same for all runs: ${size} cannot be in it",
+        ),
+        ("0.2, 0.8, 4", "0, .inf, 3", 11, "friction.linspace: inf is no finite number"),
+        ("0.2, 0.8, 4", "0, 1, .inf", 11, "linspace: inf is no number of values: 1 to 1000000"),
+        ("0.2, 0.8, 4", "0, 1, 1e15", 11, "is no number of values"),
+        ("0.2, 0.8, 4", "0, 1, 2.5", 11, "2.5 is no number of values"),
+        (
+            "repeats: 2",
+            "points: [{a: 1}]\nsampling: {method: grid}",
+            13,
+            "points: they are of the method list",
+        ),
         ("record: failed", "record: some", 36, "record: 'some': use one of none, failed, all"),
     ],
 )

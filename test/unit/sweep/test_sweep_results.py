@@ -103,6 +103,11 @@ def test_the_table_has_a_row_for_each_run_in_the_order_of_the_sweep() -> None:
     assert table.schema.metadata == {b"sweep": b"s"}
 
 
+def test_integers_of_any_size_have_a_column() -> None:
+    table = results_table(records_of([{"a": 2**63}, {"a": 1}]), about={})
+    assert table["parameters.a"].to_pylist() == [2.0**63, 1.0]
+
+
 def test_a_table_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     table = results_table(records_of([{"a": 1}]))

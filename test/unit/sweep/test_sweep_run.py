@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -288,6 +289,15 @@ def test_a_function_is_called_at_its_rate(fall: Sweep, made: Any) -> None:
     assert len(times) == 100
 
 
+@pytest.mark.parametrize(("rate", "calls"), [(30, 30), (70, 70), (100, 100), (1000, 100)])
+def test_a_rate_holds_whatever_the_step(fall: Sweep, made: Any, rate: float, calls: int) -> None:
+    times: list[float] = []
+    driver = FunctionDriver(function=lambda run: times.append(run.time), rate=rate)
+    made(replace(fall, duration=1.0, backend="kinematic", backend_options={}, step=0.01, driver=driver))
+    due = np.arange(calls) / min(rate, 100)
+    assert times == pytest.approx(np.ceil(due * 100 - 1e-6) / 100)
+
+
 def test_a_driver_ends_the_run_and_sets_metrics(fall: Sweep, made: Any) -> None:
     def stop(run: RunContext) -> Any:
         yield 0.1
@@ -342,8 +352,6 @@ def test_what_a_driver_raises_is_a_failed_run_of_one_line(
     assert outcome.outcome == "failed"
     assert "\n" not in outcome.reason
     assert pytest.approx(0) == outcome.steps
-    import re
-
     assert re.search(reason, outcome.reason), outcome.reason
 
 
@@ -364,7 +372,7 @@ def test_a_worker_goes_on_after_a_failed_run(fall: Sweep) -> None:
     assert runs[0].metrics == runs[2].metrics
 
 
-def test_messages_are_sent_at_their_times(made: Any) -> None:
+def test_messages_are_sent_at_their_times(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     commands = (
         TopicCommand(at=0.1, topic="cmd_vel", message={"linear": {"x": 0.4}}, every=0.1, until=0.6),
         TopicCommand(at=0.7, topic="cmd_vel", message={"linear": {"x": 0.0}}),
@@ -387,6 +395,17 @@ def test_messages_are_sent_at_their_times(made: Any) -> None:
     assert outcome.metrics["before"] < 0.05
     assert outcome.metrics["top"] == pytest.approx(0.4, rel=0.3)
     assert outcome.metrics["end"] < 0.05
+    steady = TopicCommand(at=0.1, topic="cmd_vel", message={}, every=0.015, until=0.19)
+    sent: list[float] = []
+    send = RunContext.send
+
+    def noted(run: RunContext, *arguments: Any) -> None:
+        sent.append(run.time)
+        send(run, *arguments)
+
+    monkeypatch.setattr(RunContext, "send", noted)
+    made(replace(sweep, backend="kinematic", step=0.01, duration=0.5, commands=(steady,)))
+    assert sent == pytest.approx([0.1, 0.12, 0.13, 0.15, 0.16, 0.18, 0.19])
     wrong = replace(sweep, commands=(TopicCommand(at=0, topic="cmd_val", message={}),))
     assert "commands[0]: there is no subscription 'cmd_val'; there are: /rover/cmd_vel" in made(wrong).reason
     wrong = replace(sweep, commands=(TopicCommand(at=0, topic="cmd_vel", message={"liner": {}}),))
@@ -420,8 +439,6 @@ def test_messages_are_sent_at_their_times(made: Any) -> None:
 def test_what_is_not_there_is_a_failed_run_of_one_line(
     fall: Sweep, made: Any, fields: dict[str, Any], reason: str
 ) -> None:
-    import re
-
     outcome = made(replace(fall, **fields))
     assert (outcome.outcome, outcome.steps) == ("failed", 0)
     assert re.search(reason, outcome.reason), outcome.reason
@@ -447,6 +464,39 @@ def test_a_simulation_that_diverges_is_a_failed_run(fall: Sweep, made: Any) -> N
     outcome = made(replace(fall, driver=FunctionDriver(function=push)))
     assert outcome.outcome == "failed"
     assert "diverged" in outcome.reason or "not finite" in outcome.reason
+    # A condition that is met, or a driver that ends the run, does not hide it.
+    met = StopCondition(signal=Signal(kind="time"), above=0.0015)
+    stopped = made(replace(fall, driver=FunctionDriver(function=push), stop={"early": met}))
+    assert (stopped.outcome, stopped.reason) == ("failed", outcome.reason)
+    assert stopped.steps < 16
+
+    def push_and_stop(run: RunContext) -> Any:
+        push(run)
+        yield 0.002
+        run.stop("enough")
+
+    ended = made(replace(fall, driver=FunctionDriver(function=push_and_stop)))
+    assert (ended.outcome, ended.reason) == ("failed", outcome.reason)
+
+
+def test_a_metric_that_raises_costs_no_other_one(fall: Sweep, made: Any) -> None:
+    def wrong(run: RunContext) -> float:
+        raise KeyError("gone")
+
+    metrics = {"bad": RunMetric(function=wrong), "time": metric("time")}
+    outcome = made(replace(fall, metrics=metrics))
+    assert outcome.outcome == "failed"
+    assert re.fullmatch(r"metrics\.bad: test_sweep_run\.py:\d+: KeyError: 'gone'", outcome.reason)
+    assert math.isnan(outcome.metrics["bad"])
+    assert outcome.metrics["time"] == pytest.approx(0.5)
+
+    def driver(run: RunContext) -> Any:
+        yield 0.1
+        raise RuntimeError("no grip")
+
+    outcome = made(replace(fall, metrics=metrics, driver=FunctionDriver(function=driver)))
+    assert "no grip" in outcome.reason, "what went wrong first"
+    assert outcome.metrics["time"] == pytest.approx(0.1)
 
 
 # --- Other backends ------------------------------------------------------------------------------------------------
