@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from usd_ros_bridge.errors import OptionError
+from usd_ros_bridge.errors import OptionError, escaped
 from usd_ros_bridge.options import OPTIONS, Option, PlanOptions, ReadOptions, make_options
 from usd_ros_bridge.process_settings import run_interruptibly
+from usd_ros_bridge.replaced_file import replaced
 
 if TYPE_CHECKING:
     from usd_ros_bridge.model.message_types import TypeCatalog
@@ -157,17 +159,30 @@ def installed_types() -> TypeCatalog | None:
     return AmentCatalog()
 
 
+def check_output(output: Path | None, plan: BridgePlan) -> None:
+    """Check that a file to write is none of an asset's own.
+
+    Raises:
+        OptionError: It is.
+    """
+    from usd_ros_bridge.usd.session import StageSession
+
+    if output is None or not os.path.isfile(output):  # noqa: PTH113 - false for what is no name
+        return
+    for file in StageSession(plan.stage).files():
+        with suppress(OSError):
+            if output.samefile(file):
+                raise OptionError(f"{escaped(str(output))} is part of the asset: name another file")
+
+
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file that appears when it is complete: the one before stays until then.
 
     Raises:
         OptionError: It cannot be written.
     """
-    partial_file = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        partial_file.write_bytes(data)
-        partial_file.replace(path)
+        with replaced(path) as file:
+            file.write(data)
     except OSError as error:
-        raise OptionError(f"{path} cannot be written: {error.strerror}") from error
-    finally:
-        partial_file.unlink(missing_ok=True)
+        raise OptionError(f"{escaped(str(path))} cannot be written: {error.strerror}") from error

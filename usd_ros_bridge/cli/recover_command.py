@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
 import click
 
 from usd_ros_bridge.errors import BridgeError, OptionError
-from usd_ros_bridge.process_settings import missing_requirements_explained
+from usd_ros_bridge.process_settings import ended_by_signals, missing_requirements_explained
+from usd_ros_bridge.replaced_file import replaced
 
 if TYPE_CHECKING:
     from mcap.writer import Writer
+
+_RECORD_HEAD: Final = 9
+"""Bytes of a record's opcode and length (MCAP specification, records)."""
+_BLOCK: Final = 1_000_000
 
 
 @click.command()
@@ -28,43 +34,100 @@ def recover(file: Path, output: Path | None) -> None:
     """Recover FILE, an MCAP recording whose process was killed, or whose disk was full.
 
     The new file has all messages, metadata and attachments of the complete chunks, and can be read by everything that
-    reads MCAP.
+    reads MCAP. FILE is replaced if only its end is lost.
     """
     with missing_requirements_explained():
         import mcap  # noqa: F401 - its absence is one line
-    if output is not None and output.exists():
-        raise OptionError(f"{output} exists already: name another file, or remove it")
     target = output or file
-    partial = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        with file.open("rb") as damaged, partial.open("xb") as new:
-            messages = _copy(damaged, new, file)
-        partial.replace(target)
+        if output is not None and os.path.exists(output):  # noqa: PTH110 - false for what is no name
+            raise OptionError(f"{output} exists already: name another file, or remove it")
+        # A signal ends it by an exception, which removes the new file.
+        with ended_by_signals() as ending, file.open("rb") as damaged, replaced(target) as new:
+            recovered = _copy(damaged, new, file)
+            if output is None and recovered.damage:
+                raise BridgeError(f"{file}: {recovered.damage}: -o FILE writes what can be read")
     except OSError as error:
         raise OptionError(f"{error.filename or file}: {error.strerror}") from error
-    finally:
-        partial.unlink(missing_ok=True)
-    click.echo(f"{target}: {messages} messages")
+    if ending.asked:
+        raise KeyboardInterrupt
+    lost = f"; {recovered.damage}" if recovered.damage else ""
+    click.echo(f"{target}: {recovered.messages} messages{lost}")
 
 
-def _copy(damaged: BinaryIO, new: BinaryIO, name: Path) -> int:
-    """Copy all complete records. Return the number of messages."""
+class _Recovered(NamedTuple):
+    """What was found in a recording.
+
+    Attributes:
+        messages: Number of messages.
+        damage: What else than the end is lost, "" for nothing.
+    """
+
+    messages: int
+    damage: str
+
+
+def _copy(damaged: BinaryIO, new: BinaryIO, name: Path) -> _Recovered:
+    """Copy all complete records."""
     from mcap.exceptions import McapError
-    from mcap.stream_reader import StreamReader
+    from mcap.records import Chunk
+    from mcap.stream_reader import StreamReader, breakup_chunk
     from mcap.writer import Writer
 
-    records = iter(StreamReader(damaged).records)
+    records = iter(StreamReader(damaged, emit_chunks=True).records)
     copy = RecordCopy(Writer(new))
-    try:
-        for record in records:
-            copy.add(record)
-    except (McapError, ValueError, EOFError) as error:
-        if not copy.started:
-            raise BridgeError(f"{name} is no MCAP file: {error or 'it ends in its header'}") from error
+    fault: Exception | None = None
+    chunks, last_ones, complete = 0, 0, 0
+    while fault is None:
+        complete = damaged.tell()
+        try:
+            record = next(records)
+        except StopIteration:
+            break
+        except OSError:
+            raise
+        except Exception as error:  # noqa: BLE001 - of mcap and struct: here the file is damaged
+            fault = error
+            continue
+        found = [record]
+        if isinstance(record, Chunk):
+            try:
+                found = breakup_chunk(record, validate_crc=True)
+            except Exception:  # noqa: BLE001 - of mcap, struct, lz4 or zstandard
+                last_ones += 1
+                continue
+        # Damaged chunks that nothing follows are the end, which a power failure costs.
+        chunks, last_ones = chunks + last_ones, 0
+        for each in found:
+            copy.add(each)
     if not copy.started:
-        raise BridgeError(f"{name} is no MCAP file: it has no header")
+        why = str(fault).strip() if isinstance(fault, McapError) else ""
+        raise BridgeError(f"{name} is no MCAP file: {why or 'it ends in its header'}") from fault
     copy.writer.finish()
-    return copy.messages
+    return _Recovered(copy.messages, _damage(damaged, chunks, complete if fault is not None else -1))
+
+
+def _damage(damaged: BinaryIO, chunks: int, complete: int) -> str:
+    """Return what else than the end of a file is lost.
+
+    Args:
+        damaged: The file.
+        chunks: How many damaged chunks it has.
+        complete: Where reading ended, in bytes; -1: nowhere.
+    """
+    found = [f"{chunks} damaged chunk{'s' if chunks > 1 else ''}"] if chunks else []
+    if complete >= 0:
+        size = damaged.seek(0, os.SEEK_END)
+        damaged.seek(complete)
+        head = damaged.read(_RECORD_HEAD)
+        # A record that was not written to its end, or what a power failure leaves.
+        is_cut = (
+            len(head) < _RECORD_HEAD or complete + _RECORD_HEAD + int.from_bytes(head[1:], "little") > size
+        )
+        damaged.seek(complete)
+        if not is_cut and any(any(block) for block in iter(partial(damaged.read, _BLOCK), b"")):
+            found.append(f"it is damaged at byte {complete} of {size}")
+    return ", ".join(found)
 
 
 class RecordCopy:
@@ -91,6 +154,9 @@ class RecordCopy:
                 name=record.name, encoding=record.encoding, data=record.data
             )
         elif isinstance(record, records.Channel) and record.id not in self._channels:
+            if record.schema_id not in self._schemas:
+                # Nobody could decode its messages.
+                return
             self._channels[record.id] = writer.register_channel(
                 topic=record.topic,
                 message_encoding=record.message_encoding,
@@ -98,6 +164,8 @@ class RecordCopy:
                 metadata=record.metadata,
             )
         elif isinstance(record, records.Message):
+            if record.channel_id not in self._channels:
+                return
             self.messages += 1
             writer.add_message(
                 channel_id=self._channels[record.channel_id],

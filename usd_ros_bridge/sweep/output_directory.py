@@ -11,12 +11,13 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from usd_ros_bridge.errors import BridgeError, OptionError, quoted
+from usd_ros_bridge.replaced_file import replaced
 from usd_ros_bridge.sweep.run_journal import JOURNAL, read_journal
 from usd_ros_bridge.sweep.run_record import RunRecord
 from usd_ros_bridge.sweep.sweep_description import Sweep
@@ -210,24 +211,6 @@ def read_records(path: Path) -> list[RunRecord]:
         BridgeError: The journal cannot be read.
     """
     return sorted(read_journal(path / JOURNAL), key=lambda record: record.index)
-
-
-@contextmanager
-def replaced(path: Path) -> Iterator[IO[bytes]]:
-    """Write a file that is complete or the one before: a temporary one gets its name at the end.
-
-    Raises:
-        OSError: It cannot be written.
-    """
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with partial.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def free_bytes(path: Path) -> int:

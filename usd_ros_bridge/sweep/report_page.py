@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from usd_ros_bridge.replaced_file import replaced
 from usd_ros_bridge.report.html_parts import text
-from usd_ros_bridge.sweep.output_directory import REPORT, TABLE, read_document, replaced
+from usd_ros_bridge.sweep.output_directory import REPORT, TABLE, read_document
 from usd_ros_bridge.sweep.report_figures import MAX_METRICS, ReportPicture, draw_pictures, make_column
 from usd_ros_bridge.sweep.results_table import read_table
 from usd_ros_bridge.sweep.run_record import OUTCOMES

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from usd_ros_bridge.errors import BridgeError
+from usd_ros_bridge.replaced_file import replaced
 from usd_ros_bridge.requirements import missing_requirement
-from usd_ros_bridge.sweep.output_directory import replaced
 from usd_ros_bridge.sweep.run_record import RunRecord
 
 if TYPE_CHECKING:

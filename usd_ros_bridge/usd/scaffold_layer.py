@@ -18,6 +18,7 @@ from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics
 from usd_ros_bridge.errors import OptionError
 from usd_ros_bridge.model.scaffold import JointFrame, Opinion, PlainXform, Property, Scaffold, Survey
 from usd_ros_bridge.options import VariantSelection
+from usd_ros_bridge.replaced_file import replaced
 from usd_ros_bridge.usd.open import author_selections
 from usd_ros_bridge.usd.packages import URI_PREFIX
 from usd_ros_bridge.usd.read.composition import is_behind_payload
@@ -263,12 +264,10 @@ def write_layer(text: str, output: Path) -> None:
     Raises:
         OptionError: It cannot be written.
     """
-    partial = output.with_name(f".{output.name}.{os.getpid()}")
     try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(output)
+        with replaced(output) as file:
+            file.write(text.encode())
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise OptionError(f"{output} cannot be written: {error.strerror}") from error
 
 
