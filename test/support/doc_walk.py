@@ -34,8 +34,10 @@ WALKED = ("start", "tutorials", "how_to")
 DISCOVERY_S = 90.0
 """Time in which a block that only asks the graph is run again: discovery has no event that marks its end."""
 
-_LISTS = re.compile(r"(\w+=\S* )*usd_ros_bridge (topic|service|action|param) (list|find|info|type)\b.*")
-_CHANGES_NOTHING = re.compile(r"export \w+=\S*|usd_ros_bridge topic echo\b.*")
+_ASKS = re.compile(
+    r"(\w+=\S* )*usd_ros_bridge ((topic|service|action|param) (list|find|info|type|describe)|topic echo|param get)\b.*"
+)
+_SETTING = re.compile(r"export \w+=\S*")
 _WORD = re.compile(r"(?P<key>[a-z]+)(?:=(?P<value>.*))?", re.DOTALL)
 _KEYS = {"background", "ready", "stop", "status", "timeout", "needs", "port", "not"}
 _KEPT = 'trap \'declare -px > "$WALK_STATE"; printf "cd %q\\n" "$PWD" >> "$WALK_STATE"\' EXIT\n'
@@ -280,13 +282,10 @@ class DocWalk:
 
 
 def asks_the_graph(block: Block) -> bool:
-    """Return whether a block lists what is in the graph, and changes nothing."""
-    others = [line for line in block.text.splitlines() if not _LISTS.fullmatch(line)]
-    return (
-        block.language == "sh"
-        and len(others) < len(block.text.splitlines())
-        and all(map(_CHANGES_NOTHING.fullmatch, others))
-    )
+    """Return whether a block reads what is in the graph, and changes nothing."""
+    commands = block.text.replace("\\\n", "").splitlines()
+    others = [line for line in commands if not _ASKS.fullmatch(line)]
+    return block.language == "sh" and len(others) < len(commands) and all(map(_SETTING.fullmatch, others))
 
 
 def free_port() -> int:

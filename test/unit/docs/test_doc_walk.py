@@ -122,12 +122,14 @@ echo over
         ("usd_ros_bridge topic list -t\n", True),
         ("ROS_DOMAIN_ID=3 usd_ros_bridge topic info /imu | grep Node\n", True),
         ("export A=b:$C\nusd_ros_bridge action list\nusd_ros_bridge topic echo --once /imu\n", True),
-        ("usd_ros_bridge topic echo --once /imu\n", False),
+        ("usd_ros_bridge topic echo --once \\\n  /imu\n", True),
+        ("usd_ros_bridge param get /arm rate | head -n 1\n", True),
+        ("usd_ros_bridge param set /arm rate 2.0\nusd_ros_bridge param get /arm rate\n", False),
         ("usd_ros_bridge topic list\nusd_ros_bridge topic pub --once /a std_msgs/msg/Empty\n", False),
         ("usd_ros_bridge listen\n", False),
     ],
 )
-def test_lists_of_the_graph_change_nothing(text: str, asks: bool) -> None:
+def test_a_block_that_only_reads_the_graph_is_known(text: str, asks: bool) -> None:
     assert asks_the_graph(Block(page="page.md", line=1, language="sh", text=text)) is asks
 
 
