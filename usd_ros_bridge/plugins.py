@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import import_module
@@ -242,7 +243,9 @@ def load_entry(entry: PluginEntry) -> object:
     """
     module_name = entry.value.partition(":")[0]
     try:
-        module = import_module(module_name)
+        # Standard output is that of the command: JSON, a document.
+        with redirect_stdout(sys.stderr):
+            module = import_module(module_name)
         _check_version(module, module_name)
         # Within the try: a module may import what an attribute needs when it is asked for it.
         found = _find_attribute(module, entry.value)

@@ -85,13 +85,16 @@ def flush_output() -> None:
             stream.flush()
 
 
-def discard_output() -> None:
-    """Discard what this process still prints. For a process whose reader went away (`| head`).
+def discard_output(*, errors: bool = True) -> None:
+    """Discard what this process still prints. For a process whose reader went away (`| head`), or whose disk is full.
 
     Python writes what is left of the output when it ends, and would fail once more.
+
+    Args:
+        errors: Discard what goes to standard error, too.
     """
     nobody = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
+    for stream in (sys.stdout, sys.stderr) if errors else (sys.stdout,):
         os.dup2(nobody, stream.fileno())
     os.close(nobody)
 

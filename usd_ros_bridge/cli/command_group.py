@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 from importlib import metadata
 from typing import Any, Final
 
 import click
 
-from usd_ros_bridge.errors import BridgeError, escaped, quoted
+from usd_ros_bridge.errors import BridgeError, OptionError, escaped, quoted
 from usd_ros_bridge.plugins import PluginEntry, Registry
 from usd_ros_bridge.process_settings import discard_output, flush_output
 from usd_ros_bridge.reporting import describe
 
 _CLI = "usd_ros_bridge.cli"
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def _command_fault(found: object) -> str:
@@ -113,6 +115,9 @@ class CommandGroup(click.Group):
         except (BridgeError, click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:
+            if isinstance(error, OSError) and error.errno in _NO_ROOM and error.filename is None:
+                discard_output(errors=False)
+                raise OptionError(f"the output cannot be written: {error.strerror}") from error
             entry = COMMANDS.entry(ctx.invoked_subcommand or "")
             if entry is None or entry.builtin:
                 raise

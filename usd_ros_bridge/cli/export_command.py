@@ -11,10 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from usd_ros_bridge.cli.common import asset_options, installed_types, load_asset, split_options, write_whole
+from usd_ros_bridge.cli.common import (
+    asset_options,
+    check_output,
+    installed_types,
+    load_asset,
+    split_options,
+    write_whole,
+)
 from usd_ros_bridge.errors import BridgeError, OptionError, StrictError, alternatives, escaped, quoted
 from usd_ros_bridge.model.diagnostics import Diagnostic, has_errors
 from usd_ros_bridge.reporting import describe
+from usd_ros_bridge.requirements import find_requirement
 
 if TYPE_CHECKING:
     from usd_ros_bridge.model.exporters import Exporter, ExportOption
@@ -105,6 +113,7 @@ def export(
         catalog=installed_types(),
         physics=True,
     )
+    check_output(output, plan)
     diagnostics = [each for each in plan.diagnostics if each.severity != "info"]
     print_diagnostics(diagnostics)
     given = {each.name: options.get(each.name) for each in exporter.options}
@@ -146,13 +155,14 @@ def _write(name: str, exporter: Exporter, context: Any) -> Sequence[Diagnostic]:
     document = BytesIO()
     try:
         found = list(exporter.write(context, document) or ())
-    except (BridgeError, OSError) as error:
-        if isinstance(error, BridgeError):
+    except BridgeError:
+        raise
+    except (Exception, SystemExit) as error:
+        if isinstance(error, ImportError) and find_requirement(error) is not None:
             raise
-        raise OptionError(f"{error.filename or context.path} cannot be written: {error.strerror}") from error
-    except Exception as error:
-        if isinstance(error, ImportError):
-            raise
+        if isinstance(error, OSError) and error.strerror and (error.filename or context.path):
+            file = error.filename or context.path
+            raise OptionError(f"{file} cannot be written: {error.strerror}") from error
         raise BridgeError(f"exporter {quoted(name)} failed: {describe(error)}") from error
     if context.path is None:
         sys.stdout.flush()

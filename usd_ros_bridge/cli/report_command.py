@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from usd_ros_bridge import __version__
-from usd_ros_bridge.cli.common import asset_options, installed_types, load_asset, split_options, write_whole
+from usd_ros_bridge.cli.common import (
+    asset_options,
+    check_output,
+    installed_types,
+    load_asset,
+    split_options,
+    write_whole,
+)
 from usd_ros_bridge.errors import StrictError
 from usd_ros_bridge.model.diagnostics import has_errors
 from usd_ros_bridge.process_settings import gc_paused
@@ -65,18 +73,24 @@ def report(
     """
     if format_name == "html" and output is None:
         raise click.UsageError("name the page's file: -o report.html")
+    if not math.isfinite(max_mesh_mb):
+        raise click.UsageError(f"--max-mesh-mb: {max_mesh_mb} is no size in MB")
     if format_name != "html" and (against is not None or against_variants):
         raise click.UsageError(f"--against goes with --format html: {format_name} has the findings alone")
     asset = options["asset"]
     with gc_paused():
         plan = _load(options)
+        check_output(output, plan)
         if format_name == "html":
             assert output is not None
             text = _page(plan, options, against, against_variants, round(max_mesh_mb * _MEGABYTE))
         else:
             text = _findings(plan, format_name)
     if output is None:
-        sys.stdout.write(text)
+        # Findings are UTF-8, whatever the terminal's encoding is.
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+        sys.stdout.buffer.flush()
     else:
         write_whole(output, text.encode("utf-8", "replace"))
     if strict and has_errors(plan.diagnostics):

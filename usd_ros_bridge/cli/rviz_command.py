@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from usd_ros_bridge.cli.common import asset_options, load_asset, split_options, table_options
+from usd_ros_bridge.cli.common import asset_options, load_asset, split_options, table_options, write_whole
 from usd_ros_bridge.errors import OptionError, StrictError, escaped
 from usd_ros_bridge.model.diagnostics import has_errors
 
@@ -43,7 +44,7 @@ def rviz(
 
     if as_json and output is None:
         raise click.UsageError("--json goes with -o")
-    if output is not None and output.exists() and not force:
+    if output is not None and os.path.exists(output) and not force:  # noqa: PTH110 - false for what is no name
         raise OptionError(f"{output} exists: --force overwrites it")
     plan = _load(options, all_robots=all_robots)
     if strict and has_errors(plan.diagnostics):
@@ -90,8 +91,11 @@ def _write(output: Path, text: str, *, force: bool) -> None:
     Raises:
         OptionError: It cannot be written, or appeared meanwhile.
     """
+    if force:
+        write_whole(output, text.encode())
+        return
     try:
-        with output.open("w" if force else "x", encoding="utf-8") as stream:
+        with output.open("x", encoding="utf-8") as stream:
             stream.write(text)
     except FileExistsError as error:
         raise OptionError(f"{output} exists: --force overwrites it") from error

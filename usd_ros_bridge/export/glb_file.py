@@ -56,12 +56,12 @@ def geometry_glb(geometry: Geometry) -> bytes:
 
 
 def geometry_bytes(geometry: Geometry) -> int:
-    """Return about how many bytes a geometry takes in a file."""
+    """Return about how many bytes a geometry takes in a file, without its image: others may have the same one."""
     width = 2 if len(geometry.vertices) <= _MAX_SHORT else 4
     texture = geometry.texture
     size = geometry.vertices.nbytes + geometry.faces.size * width
     size += 0 if geometry.normals is None else geometry.normals.nbytes
-    return size + (0 if texture is None else texture.uv.nbytes + len(texture.png))
+    return size + (0 if texture is None else texture.uv.nbytes)
 
 
 class _GlbWriter:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from usd_ros_bridge.errors import OptionError, quoted
 from usd_ros_bridge.export.mesh_store import DIGITS
 from usd_ros_bridge.model.appearance import GREY, Color, Look, Skin, srgb
-from usd_ros_bridge.model.diagnostics import Diagnostic
+from usd_ros_bridge.model.diagnostics import Diagnostic, archive_and_inner
 from usd_ros_bridge.model.physics import Mesh
 from usd_ros_bridge.process_settings import user_cache
 
@@ -397,7 +397,7 @@ def read_image(texture: str) -> tuple[bytes, str]:
     Raises:
         ImageError: There is none, it is too large, or it is no image of a known kind.
     """
-    package, _, inner = texture.rstrip("]").partition("[") if texture.endswith("]") else (texture, "", "")
+    package, inner = archive_and_inner(texture)
     suffix = Path(inner or package).suffix.lower()
     if suffix not in SIGNATURES:
         raise ImageError(f"images {suffix or 'without an extension'} are not shown by RViz")

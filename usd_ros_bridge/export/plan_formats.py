@@ -10,6 +10,8 @@ from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.exporters import ExportContext, ExportOption
 from usd_ros_bridge.model.plan import RobotPlan
 
+_MAX_INDENT: Final = 16
+
 
 class JsonFormat:
     """The plan as JSON, as `inspect --json` prints it."""
@@ -21,14 +23,21 @@ class JsonFormat:
     )
 
     def write(self, context: ExportContext, stream: BinaryIO) -> Sequence[Diagnostic]:
-        """Write the plan. See `Exporter`."""
+        """Write the plan. See `Exporter`.
+
+        Raises:
+            OptionError: The indentation is not possible.
+        """
         import json
         from dataclasses import replace
 
         from usd_ros_bridge.export.plan_json import plan_to_json
 
+        indent = context.options["indent"]
+        if not 0 <= indent <= _MAX_INDENT:
+            raise OptionError(f"--indent: {indent} is outside of 0 to {_MAX_INDENT}")
         plan = context.plan if context.options["physics"] else replace(context.plan, physics=None)
-        text = json.dumps(plan_to_json(plan), indent=context.options["indent"], allow_nan=False)
+        text = json.dumps(plan_to_json(plan), indent=indent, allow_nan=False)
         stream.write(f"{text}\n".encode())
         return ()
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.export.mesh_files import ImageError, read_image
-from usd_ros_bridge.export.urdf.urdf_visuals import Primitive, primitives
+from usd_ros_bridge.export.urdf.urdf_visuals import Primitive, collision_geometry, primitives
 from usd_ros_bridge.model.appearance import Color, Look, Skin
 from usd_ros_bridge.model.physics import Mesh, Shape
 from usd_ros_bridge.reporting import Report
@@ -101,17 +101,22 @@ class SurfaceMaker:
         self._geometries: dict[str, Geometry] = {}
         self._images: dict[str, bytes] = {}
 
-    def surfaces(self, shape: Shape, color: Color, *, path: str) -> Iterator[RenderedSurface]:
+    def surfaces(
+        self, shape: Shape, color: Color, *, path: str, collision: bool = False
+    ) -> Iterator[RenderedSurface]:
         """Yield the surfaces of a shape; none of a plane without end.
 
         Args:
             shape: The shape.
             color: Linear red, green, blue, and opacity, where the shape has no skin.
             path: Prim path, for reports.
+            collision: Show what collides: the box or ball around a mesh whose approximation is one.
         """
         found = primitives(shape)
         if found is None:
             return
+        if collision and isinstance(found, Mesh):
+            found = collision_geometry(found)
         if isinstance(found, Mesh):
             yield from self._mesh_surfaces(found, color, path)
             return
@@ -210,6 +215,8 @@ class SurfaceMaker:
                 UnidentifiedImageError,
                 OSError,
                 ValueError,
+                # Of Pillow, for a damaged chunk.
+                SyntaxError,
                 Image.DecompressionBombError,
             ) as error:
                 self._report(f"view.texture:{path}", f"the page shows {path} without its texture: {error}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,10 +70,19 @@ class Diagnostic:
 def path_from_here(file: str) -> str:
     """Return a file as seen from the working directory, if it is below it."""
     try:
-        below = f"{Path.cwd()}{os.sep}"
+        below = os.path.join(Path.cwd(), "")  # noqa: PTH118 - a path has no separator at its end
     except FileNotFoundError:
         return file
     return file.removeprefix(below)
+
+
+_IN_ARCHIVE: Final = re.compile(r"(?P<archive>.*?\.usdz)\[(?P<inner>.*)\]", re.DOTALL | re.IGNORECASE)
+
+
+def archive_and_inner(path: str) -> tuple[str, str]:
+    """Return the file of a path, and the path inside, "" for none: OpenUSD writes `file.usdz[inner.usda]`."""
+    match = _IN_ARCHIVE.fullmatch(path)
+    return (match["archive"], match["inner"]) if match else (path, "")
 
 
 PLUGIN_REMEDY: Final = "usd_ros_bridge plugins shows all plug-ins and their faults"

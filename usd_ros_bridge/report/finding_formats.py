@@ -10,13 +10,21 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from usd_ros_bridge.errors import escaped
-from usd_ros_bridge.model.diagnostics import Diagnostic, Severity, worst_first
+from usd_ros_bridge.model.diagnostics import (
+    Diagnostic,
+    Severity,
+    archive_and_inner,
+    path_from_here,
+    worst_first,
+)
 
 REPOSITORY: Final = "https://github.com/usd-ros-bridge/usd_ros_bridge"
 DIAGNOSTICS_PAGE: Final = f"{REPOSITORY}/blob/main/docs/reference/diagnostics.md"
 SARIF_SCHEMA: Final = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )
+MAX_RESULTS: Final = 25_000
+"""GitHub's code scanning refuses a log with more results."""
 
 _SARIF_LEVELS: Final[Mapping[Severity, str]] = {"error": "error", "warning": "warning", "info": "note"}
 _ANNOTATIONS: Final[Mapping[Severity, str]] = {"error": "error", "warning": "warning", "info": "notice"}
@@ -61,22 +69,28 @@ def diagnostics_url(finding: str) -> str:
 # --- Places -------------------------------------------------------------------------------------------------------
 
 
-def _file_of(diagnostic: Diagnostic, asset: str) -> str:
-    """Return the file to annotate: the layer, the archive around it, or the asset where the layer is no file."""
-    layer = diagnostic.layer
-    outer = layer.partition("[")[0] if layer.endswith("]") else layer
-    return outer if outer and Path(outer).is_absolute() else asset
+def _place_of(diagnostic: Diagnostic, asset: str) -> tuple[str, int]:
+    """Return the file to annotate, and its line, 0 for none.
+
+    The file is the layer, the archive around it, which has no lines, or the asset where the layer is no file.
+    """
+    outer, inner = archive_and_inner(diagnostic.layer)
+    if not outer or not Path(outer).is_absolute():
+        return asset, 0
+    return outer, 0 if inner else diagnostic.line
 
 
 def _uri(file: str) -> str:
     """Return a file as a URI: relative if it is below the working directory."""
     if "://" in file:
         return _quoted(file, safe="/:@")
-    here = Path.cwd()
-    path = Path(os.path.abspath(file))  # noqa: PTH100 - links stay as they are
-    if path.is_relative_to(here):
-        return _quoted(path.relative_to(here).as_posix())
-    return f"file://{_quoted(path.as_posix())}"
+    try:
+        path = os.path.abspath(file)  # noqa: PTH100 - links stay as they are
+    except FileNotFoundError:
+        # The working directory was removed.
+        return _quoted(file)
+    below = path_from_here(path)
+    return f"file://{_quoted(path)}" if below == path else _quoted(below)
 
 
 def _quoted(text: str, *, safe: str = "/") -> str:
@@ -94,14 +108,14 @@ def _message(diagnostic: Diagnostic) -> str:
 
 
 def to_sarif(diagnostics: Iterable[Diagnostic], *, asset: str, version: str) -> dict[str, Any]:
-    """Return findings as a SARIF 2.1.0 log, worst first.
+    """Return findings as a SARIF 2.1.0 log, worst first, at most MAX_RESULTS.
 
     Args:
         diagnostics: The findings.
         asset: The asset, the place of findings without a file.
         version: Version of this package.
     """
-    found = worst_first(diagnostics)
+    found = worst_first(diagnostics)[:MAX_RESULTS]
     codes = list(dict.fromkeys(each.code for each in found))
     rows = {code: row for row, code in enumerate(codes)}
     driver = {
@@ -136,9 +150,10 @@ def _rule(code: str) -> dict[str, Any]:
 
 
 def _result(diagnostic: Diagnostic, rule: int, asset: str) -> dict[str, Any]:
-    place: dict[str, Any] = {"artifactLocation": {"uri": _uri(_file_of(diagnostic, asset))}}
-    if diagnostic.line:
-        place["region"] = {"startLine": diagnostic.line}
+    file, line = _place_of(diagnostic, asset)
+    place: dict[str, Any] = {"artifactLocation": {"uri": _uri(file)}}
+    if line:
+        place["region"] = {"startLine": line}
     location: dict[str, Any] = {"physicalLocation": place}
     if diagnostic.path:
         location["logicalLocations"] = [{"fullyQualifiedName": escaped(diagnostic.path), "kind": "object"}]
@@ -165,11 +180,10 @@ def to_annotations(diagnostics: Iterable[Diagnostic], *, asset: str) -> Iterator
         asset: The asset, the place of findings without a file.
     """
     for each in worst_first(diagnostics):
-        file = _file_of(each, asset)
-        here = f"{Path.cwd()}{os.sep}"
-        properties = {"file": file.removeprefix(here), "title": each.code}
-        if each.line:
-            properties["line"] = str(each.line)
+        file, line = _place_of(each, asset)
+        properties = {"file": path_from_here(file), "title": each.code}
+        if line:
+            properties["line"] = str(line)
         written = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
         yield f"::{_ANNOTATIONS[each.severity]} {written}::{_data(_message(each))}"
 

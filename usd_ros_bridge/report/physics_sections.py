@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any, Final
 
 from usd_ros_bridge.model.diagnostics import Diagnostic
@@ -18,6 +18,8 @@ from usd_ros_bridge.spatial.pose import Pose
 
 MAX_PAIRS: Final = 300
 """Filtered pairs that are listed."""
+_MAX_ROBOTS: Final = 20
+"""Robots whose mass and self-collision are listed."""
 _MAX_BODIES: Final = 300
 """Bodies of a robot up to which the pairs that may collide are counted."""
 _PHYSICS_CODE: Final = "1.3."
@@ -63,9 +65,11 @@ def physics_section(plan: BridgePlan) -> Iterator[str]:
 
 
 def _scene_facts(plan: BridgePlan, scene: PhysicsScene) -> Iterator[tuple[str, object]]:
-    for index, robot in enumerate(plan.robots[:20]):
+    for index, robot in enumerate(plan.robots[:_MAX_ROBOTS]):
         mass = sum(body.inertial.mass for body in scene.bodies if body.robot == index)
         yield f"mass of {robot.namespace}", f"{mass:.4g} kg"
+    if len(plan.robots) > _MAX_ROBOTS:
+        yield "further robots", len(plan.robots) - _MAX_ROBOTS
     props = [body for body in scene.bodies if body.robot < 0]
     if props:
         yield "mass of other bodies", f"{sum(body.inertial.mass for body in props):.4g} kg"
@@ -75,10 +79,15 @@ def _scene_facts(plan: BridgePlan, scene: PhysicsScene) -> Iterator[tuple[str, o
     shapes = Counter(_shape_name(each.shape) for each in scene.colliders)
     yield "colliders", f"{len(scene.colliders)}" + (f": {_counted(shapes)}" if shapes else "")
     yield "contact materials", len({each.material for each in scene.colliders if each.material is not None})
-    yield "filtered pairs", f"{len(scene.apart_bodies)} of bodies, {len(scene.apart_colliders)} of colliders"
+    filtered = {
+        "bodies": scene.apart_bodies,
+        "colliders": scene.apart_colliders,
+        "groups": scene.apart_groups,
+    }
+    yield "filtered pairs", ", ".join(f"{len(pairs)} of {name}" for name, pairs in filtered.items())
     yield "loops", sum(joint.closes_loop for joint in scene.joints) or ""
     yield "actuators, tendons", f"{len(scene.actuators)}, {len(scene.tendons)}"
-    for index, robot in enumerate(plan.robots[:20]):
+    for index, robot in enumerate(plan.robots[:_MAX_ROBOTS]):
         yield f"self-collision of {robot.namespace}", _self_collision(scene, index)
     yield "solver", ", ".join(f"{name} {value}" for name, value in scene.solver.items())
 
@@ -89,12 +98,29 @@ def _counted(counts: Counter[str]) -> str:
 
 def _self_collision(scene: PhysicsScene, robot: int) -> str:
     """Return how many pairs of a robot's bodies with colliders may collide."""
-    carrying = {each.body for each in scene.colliders if each.body >= 0}
-    bodies = sorted(row for row in carrying if scene.bodies[row].robot == robot)
-    if len(bodies) > _MAX_BODIES:
-        return ""
-    pairs = set(combinations(bodies, 2))
-    return f"{len(pairs - set(scene.apart_bodies))} of {len(pairs)} pairs of bodies"
+    carried: dict[int, list[int]] = {}
+    for row, each in enumerate(scene.colliders):
+        if each.body >= 0 and scene.bodies[each.body].robot == robot:
+            carried.setdefault(each.body, []).append(row)
+    if len(carried) > _MAX_BODIES:
+        return f"not counted: more than {_MAX_BODIES} bodies"
+    apart_bodies, apart_colliders = set(scene.apart_bodies), set(scene.apart_colliders)
+    apart_groups = {frozenset(pair) for pair in scene.apart_groups}
+    group_of = [each.group for each in scene.colliders]
+    groups = {body: {group_of[row] for row in rows} for body, rows in carried.items()}
+
+    def may_meet(one: int, other: int) -> bool:
+        if not any(frozenset(pair) not in apart_groups for pair in product(groups[one], groups[other])):
+            return False
+        return any(
+            frozenset((group_of[row], group_of[column])) not in apart_groups
+            and (min(row, column), max(row, column)) not in apart_colliders
+            for row, column in product(carried[one], carried[other])
+        )
+
+    pairs = list(combinations(sorted(carried), 2))
+    meeting = sum(pair not in apart_bodies and may_meet(*pair) for pair in pairs)
+    return f"{meeting} of {len(pairs)} pairs of bodies"
 
 
 def _not_simulated(diagnostics: Sequence[Diagnostic]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -83,7 +84,7 @@ def _shape_nodes(
     if body is not None:
         pose = compose(pose_array(body.world_from_body), pose)
     extras: dict[str, Any] = {"collision": collision, "robot": body is not None and body.robot >= 0}
-    for surface in surfaces.surfaces(each.shape, color, path=each.path):
+    for surface in surfaces.surfaces(each.shape, color, path=each.path, collision=collision):
         yield GlbNode(
             geometry=_plain(surface.geometry) if collision else surface.geometry,
             color=color if collision else _color(surface),
@@ -113,21 +114,29 @@ def _within(nodes: list[GlbNode], max_bytes: int, notes: list[str]) -> list[GlbN
         notes.append(f"the 3D view shows {MAX_SHAPES} of {len(nodes)} shapes")
         nodes = nodes[:MAX_SHAPES]
     sizes = {each.geometry.key: geometry_bytes(each.geometry) for each in nodes}
-    total = sum(sizes.values())
+    images = {each.geometry.key: _image(each.geometry) for each in nodes}
+    users = Counter(images.values())
+    whole = total = sum(sizes.values()) + sum(map(len, users))
     boxed = set()
-    for key, size in sorted(sizes.items(), key=lambda item: -item[1]):
+    for key in sorted(sizes, key=lambda key: -sizes[key] - len(images[key])):
         if total <= max_bytes:
             break
         boxed.add(key)
-        total -= size
+        total -= sizes[key]
+        users[images[key]] -= 1
+        if not users[images[key]]:
+            total -= len(images[key])
     if not boxed:
         return nodes
-    whole = sum(sizes.values()) / _MEGABYTE
     notes.append(
-        f"the meshes are {whole:.1f} MB, more than the limit of {max_bytes / _MEGABYTE:g} MB (--max-mesh-mb): "
-        f"the 3D view shows {len(boxed)} of {len(sizes)} meshes as boxes"
+        f"the meshes are {whole / _MEGABYTE:.1f} MB, more than the limit of {max_bytes / _MEGABYTE:g} MB "
+        f"(--max-mesh-mb): the 3D view shows {len(boxed)} of {len(sizes)} meshes as boxes"
     )
     return [_boxed(each) if each.geometry.key in boxed else each for each in nodes]
+
+
+def _image(geometry: Geometry) -> bytes:
+    return b"" if geometry.texture is None else geometry.texture.png
 
 
 def _boxed(node: GlbNode) -> GlbNode:

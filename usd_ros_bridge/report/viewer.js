@@ -424,8 +424,10 @@
       for (const other of head.parentNode.cells) other.removeAttribute("aria-sort");
       head.setAttribute("aria-sort", down ? "descending" : "ascending");
       const value = (row) => row.cells[column].textContent;
+      // An empty cell, such as a limit that there is not, is behind all numbers.
+      const number = (row) => { const found = parseFloat(value(row)); return Number.isNaN(found) ? Infinity : found; };
       const compare = head.classList.contains("number")
-        ? (a, b) => (parseFloat(value(a)) || 0) - (parseFloat(value(b)) || 0)
+        ? (a, b) => number(a) === number(b) ? 0 : number(a) - number(b)
         : (a, b) => value(a).localeCompare(value(b), undefined, { numeric: true });
       const rows = [...body.rows].sort(compare);
       body.append(...(down ? rows.reverse() : rows));

@@ -25,6 +25,8 @@ def greet(name):
     "Greet NAME."
     if name == "nobody":
         raise OptionError("nobody is there")
+    if name == "open":
+        open("/nowhere/door")
     if name == "bug":
         raise KeyError("door")
     click.echo(f"hello {name}")
@@ -35,12 +37,14 @@ NO_COMMAND = 3
 JOINTS = """
 from usd_ros_bridge import ExportOption
 
+ORDERS = ("plan", "name", "exit", "import", "other")
+
 class Joints:
     suffix = ".joints"
     options = (
         ExportOption(name="separator", help="Between two names.", default=" "),
         ExportOption(name="upper_case", kind="flag", help="Write capital letters."),
-        ExportOption(name="order", choices=("plan", "name"), default="plan", help="Order of the names."),
+        ExportOption(name="order", choices=ORDERS, default="plan", help="Order of the names."),
         ExportOption(name="count", kind="int", help="Most names."),
     )
 
@@ -50,6 +54,12 @@ class Joints:
             names.sort()
         if context.options["upper_case"]:
             names = [each.upper() for each in names]
+        if context.options["order"] == "exit":
+            raise SystemExit(5)
+        if context.options["order"] == "import":
+            import not_there_at_all
+        if context.options["order"] == "other":
+            raise OSError("no such door")
         if context.options["count"] == 0:
             raise ZeroDivisionError("no names")
         context.report("joints.count", f"{len(names)} joints")
@@ -132,6 +142,24 @@ def test_a_fault_of_a_command_is_one_line(arguments: list[str], line: str) -> No
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"usd_ros_bridge: {line}\n")
 
 
+def test_a_file_that_a_command_does_not_find_is_one_line() -> None:
+    done = call_cli("greet", "open")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("usd_ros_bridge: command 'greet' of door-kit 1.0 failed: FileNotFoundError")
+
+
+def test_what_a_plug_in_prints_at_its_import_is_not_in_the_output(tmp_path: Path) -> None:
+    install_plugin(
+        tmp_path / "site",
+        "loud-door",
+        entry_points={"exporters": {"loud": "loud_door:JOINTS"}},
+        modules={"loud_door": f'{JOINTS}\nprint("hello from the door")\n'},
+    )
+    done = call_cli("plugins", "--check", "--json")
+    assert "loud" in {each["name"] for each in json.loads(done.stdout)}
+    assert done.stderr == "hello from the door\n"
+
+
 def test_built_in_names_stay() -> None:
     assert "Run the bridge on ASSET" in call_cli("run", "--help").stdout
     assert call_cli("export", "--help").stdout.count("  urdf ") == 1
@@ -174,6 +202,10 @@ def test_help_of_a_format_has_its_options() -> None:
         (["--format", "clash"], "exporter 'clash': --output is an option of `export` itself"),
         (["--format", "joints", "--count", "0"], "exporter 'joints' failed: ZeroDivisionError: no names"),
         (["--format", "joints", "--order", "size"], "Invalid value for '--order': 'size' is not one of"),
+        (["--format", "joints", "--order", "exit"], "exporter 'joints' failed: SystemExit: 5"),
+        (["--format", "joints", "--order", "import"], "exporter 'joints' failed: ModuleNotFoundError: No module"),
+        (["--format", "joints", "--order", "other"], "exporter 'joints' failed: OSError: no such door"),
+        (["--format", "json", "--indent", "17"], "--indent: 17 is outside of 0 to 16"),
         (["--format", "json", "--count", "0"], "No such option '--count'."),
     ],
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -118,6 +119,10 @@ def test_annotations_are_a_line_each(broken: Path) -> None:
             "/nowhere/report.html cannot be written: No such file or directory",
         ),
         ((ARM, "-o", "x.html", "--max-mesh-mb", "-1"), "--max-mesh-mb"),
+        ((ARM, "-o", "x.html", "--max-mesh-mb", "inf"), "--max-mesh-mb: inf is no size in MB"),
+        ((ARM, "-o", ""), ". cannot be written: Is a directory"),
+        ((ARM, "-o", "Makefile/x.html"), "Makefile/x.html cannot be written: Not a directory"),
+        ((ARM, "-o", f"{'x' * 300}.html"), "cannot be written: File name too long"),
         ((ARM, "-o", "x.html", "--against", "none.usda"), "none.usda"),
         ((ARM, "-o", "x.html", "--against-variant", "/arm:gripper=claw"), "claw"),
     ],
@@ -129,6 +134,42 @@ def test_mistakes_are_one_line_and_status_2(arguments: tuple[str, ...], message:
     assert message in result.stderr
     assert result.stderr.count("\n") == 1
     assert not (ROOT / "x.html").exists()
+
+
+@pytest.mark.parametrize("command", [("report",), ("export", "--format", "json")])
+def test_a_file_of_the_asset_is_never_replaced(broken: Path, command: tuple[str, ...]) -> None:
+    before = broken.read_bytes()
+    done = call_cli(*command, broken, "-o", broken)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{broken} is part of the asset: name another file" in done.stderr
+    assert broken.read_bytes() == before
+
+
+def test_findings_are_utf_8_whatever_the_terminal_is(broken: Path) -> None:
+    file = broken.with_name("rövér.usda")
+    broken.rename(file)
+    done = subprocess.run(
+        [sys.executable, "-m", "usd_ros_bridge", "report", str(file), "--format", "github"],
+        capture_output=True,
+        timeout=100,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert f"file={file},".encode() in done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [("report", "--format", "sarif"), ("export", "--format", "json"), ("inspect", "--json")]
+)
+def test_a_full_disk_behind_a_redirection_is_one_line(arguments: tuple[str, ...]) -> None:
+    command = [sys.executable, "-m", "usd_ros_bridge", arguments[0], str(ROOT / ARM), *arguments[1:]]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=100, check=False
+        )
+    assert done.returncode == 2
+    assert done.stderr == "usd_ros_bridge: the output cannot be written: No space left on device\n"
 
 
 def test_ros_viser_and_trimesh_are_not_needed(tmp_path: Path) -> None:

@@ -93,6 +93,7 @@ def test_json_for_launch_files(tmp_path: Path) -> None:
     [
         ([ARM, "--json"], "--json goes with -o"),
         ([ARM, "-o", "/nowhere/arm.rviz"], "/nowhere/arm.rviz cannot be written"),
+        ([ARM, "-o", f"{'a' * 300}.rviz"], "cannot be written: File name too long"),
         (["nope.usda"], "nope.usda"),
         ([ARM, "--variant", "/arm:grippr=x"], "gripper"),
         ([ARM, "--tf-output", "globl"], "globl"),

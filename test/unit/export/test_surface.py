@@ -121,6 +121,22 @@ def test_a_texture_that_is_missing_is_one_report_and_a_colour(tmp_path: Path) ->
     assert "without its texture" in reports[0]
 
 
+def test_a_damaged_texture_is_one_report_and_a_colour(tmp_path: Path) -> None:
+    """As a tool left it that was killed: the second piece of the picture is no piece."""
+    noise = np.random.default_rng(1).integers(0, 255, (200, 200, 3), dtype=np.uint8)
+    written = io.BytesIO()
+    Image.fromarray(noise).save(written, "PNG")
+    parts = written.getvalue().split(b"IDAT")
+    assert len(parts) > 2
+    (tmp_path / "broken.png").write_bytes(b"IDAT".join(parts[:2]) + b"\0\0\0\0" + b"IDAT".join(parts[2:]))
+    reports: list[str] = []
+    look = Look(color=(0.0, 1.0, 0.0, 1.0), texture=str(tmp_path / "broken.png"))
+    skin = Skin(looks=(look,), uv=np.zeros((4, 2), dtype=np.float32), uv_triangles=SQUARE.triangles)
+    (surface,) = maker(reports).surfaces(Mesh(SQUARE.points, SQUARE.triangles, skin=skin), RED, path="/p")
+    assert surface.color == (0, 255, 0)
+    assert len(reports) == 1
+
+
 def test_a_mesh_that_is_not_finite_is_left_out_with_a_report() -> None:
     reports: list[str] = []
     points = SQUARE.points.copy()

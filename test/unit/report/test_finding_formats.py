@@ -16,6 +16,7 @@ from effort import examples
 from markdown_docs import page_text
 from usd_ros_bridge.errors import escaped
 from usd_ros_bridge.model.diagnostics import Diagnostic
+from usd_ros_bridge.report import finding_formats
 from usd_ros_bridge.report.finding_formats import (
     DIAGNOSTICS_PAGE,
     REPOSITORY,
@@ -119,6 +120,42 @@ def test_files_elsewhere_in_archives_and_layers_without_a_file(tmp_path, monkeyp
     found = sarif(*(finding(layer=layer) for layer in layers))["runs"][0]["results"]
     uris = [each["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for each in found]
     assert uris == ["file:///elsewhere/a.usda", "robot.usdz", "robot.usda"]
+
+
+def test_the_line_of_a_layer_in_an_archive_is_none_of_the_archive(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    each = finding(layer=f"{tmp_path}/we[ird/robot.usdz[arm.usdz[arm.usda]]", line=17)
+    (found,) = sarif(each)["runs"][0]["results"]
+    assert found["locations"][0]["physicalLocation"] == {"artifactLocation": {"uri": "we%5Bird/robot.usdz"}}
+    (line,) = to_annotations([each], asset="robot.usda")
+    assert line.startswith("::error file=we[ird/robot.usdz,title=2.3.name::")
+
+
+def test_a_working_directory_that_was_removed_is_no_fault(tmp_path, monkeypatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    for layer, uri in (("/a/robot.usda", "file:///a/robot.usda"), ("", "robot.usda")):
+        (found,) = sarif(finding(layer=layer))["runs"][0]["results"]
+        assert found["locations"][0]["physicalLocation"]["artifactLocation"] == {"uri": uri}
+        assert list(to_annotations([finding(layer=layer)], asset="robot.usda"))
+
+
+def test_below_the_root_all_files_are_relative(monkeypatch) -> None:
+    monkeypatch.chdir("/")
+    each = finding(layer="/robots/arm.usda", line=3)
+    (found,) = sarif(each)["runs"][0]["results"]
+    assert found["locations"][0]["physicalLocation"]["artifactLocation"] == {"uri": "robots/arm.usda"}
+    (line,) = to_annotations([each], asset="arm.usda")
+    assert "file=robots/arm.usda," in line
+
+
+def test_a_log_has_the_worst_findings_alone(monkeypatch) -> None:
+    monkeypatch.setattr(finding_formats, "MAX_RESULTS", 2)
+    found = [finding(severity="info"), finding(code="1.1.units"), finding(severity="warning")]
+    levels = [each["level"] for each in sarif(*found)["runs"][0]["results"]]
+    assert levels == ["error", "warning"]
 
 
 def test_a_fingerprint_follows_the_finding_and_not_its_line() -> None:

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -161,6 +162,22 @@ def test_differences_name_old_and_new_values(arm: BridgePlan) -> None:
     assert "0 added, 1 removed, 2 changed" in shown
     assert "publish_rate: 100 → 20" in shown
     assert arm.actions[0].name in shown
+
+
+def test_pairs_that_groups_and_colliders_filter_do_not_collide(arm: BridgePlan) -> None:
+    scene = arm.physics
+    assert scene is not None
+    grouped = replace(
+        scene,
+        colliders=tuple(replace(each, group=0) for each in scene.colliders),
+        groups=("/group",),
+        apart_groups=((0, 0),),
+    )
+    shown = page_of(replace(arm, physics=grouped)).text("physics")
+    assert "0 of 45 pairs of bodies" in shown
+    assert "0 of colliders, 1 of groups" in shown
+    filtered = replace(scene, apart_colliders=tuple(combinations(range(len(scene.colliders)), 2)))
+    assert "0 of 45 pairs of bodies" in page_of(replace(arm, physics=filtered)).text("physics")
 
 
 def test_a_page_without_a_3d_view_has_no_data(arm: BridgePlan) -> None:

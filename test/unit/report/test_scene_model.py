@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import trimesh
+from PIL import Image
 
 from usd_ros_bridge.export.glb_file import Y_UP_FROM_ROS
+from usd_ros_bridge.model.appearance import Look, Skin
+from usd_ros_bridge.model.physics import Mesh
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.report.scene_model import MAX_FRAMES, SceneModel, build_scene
 
@@ -58,6 +62,42 @@ def test_large_meshes_become_boxes_of_their_size(arm: BridgePlan) -> None:
     assert "as boxes" in boxed.notes[0]
     assert "(--max-mesh-mb)" in boxed.notes[0]
     np.testing.assert_allclose(visible(boxed).bounds, visible(whole).bounds, atol=0.03)
+
+
+@pytest.mark.parametrize(("approximation", "faces"), [("boundingCube", 12), ("boundingSphere", 100), ("", 1)])
+def test_what_collides_is_shown(arm: BridgePlan, approximation: str, faces: int) -> None:
+    scene = arm.physics
+    assert scene is not None
+    mesh = Mesh(
+        np.eye(3, dtype=np.float32), np.array([[0, 1, 2]], dtype=np.int32), approximation=approximation
+    )
+    collider = replace(scene.colliders[0], shape=mesh, color=None)
+    plan = replace(arm, physics=replace(scene, visuals=(), colliders=(collider,)))
+    (shown,) = visible(build_scene(plan, max_bytes=LIMIT)).geometry.values()
+    assert len(shown.faces) == faces if faces < 100 else len(shown.faces) >= faces
+
+
+def test_an_image_that_meshes_share_counts_once(arm: BridgePlan, tmp_path: Path) -> None:
+    noise = np.random.default_rng(1).integers(0, 255, (200, 200, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(tmp_path / "atlas.png")
+    size = (tmp_path / "atlas.png").stat().st_size
+    triangle = np.array([[0, 1, 2]], dtype=np.int32)
+    skin = Skin(
+        looks=(Look(color=(1.0, 1.0, 1.0, 1.0), texture=str(tmp_path / "atlas.png")),),
+        uv=np.eye(3, 2, dtype=np.float32),
+        uv_triangles=triangle,
+    )
+    assert arm.physics is not None
+    visual = replace(arm.physics.visuals[0], color=(1.0, 1.0, 1.0, 1.0))
+    meshes = [Mesh((1.0 + row) * np.eye(3, dtype=np.float32), triangle, skin=skin) for row in range(4)]
+    visuals = tuple(replace(visual, shape=mesh) for mesh in meshes)
+    plan = replace(arm, physics=replace(arm.physics, visuals=visuals, colliders=()))
+    whole = build_scene(plan, max_bytes=size + 10_000)
+    assert whole.notes == ()
+    assert size < len(whole.glb) < size + 20_000
+    boxed = build_scene(plan, max_bytes=size // 2)
+    assert "shows 4 of 4 meshes as boxes" in boxed.notes[0]
+    assert len(boxed.glb) < 10_000
 
 
 def test_frames_have_a_limit_that_the_page_names(arm: BridgePlan) -> None:

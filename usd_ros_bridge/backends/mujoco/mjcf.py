@@ -6,6 +6,7 @@ with all digits, so that the loaded model is the compiled one. Meshes become OBJ
 
 from __future__ import annotations
 
+import math
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,9 +21,10 @@ from usd_ros_bridge.backends.mujoco.mujoco_options import MujocoOptions
 from usd_ros_bridge.backends.mujoco.simulation import Simulation
 from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder
 from usd_ros_bridge.backends.time_samples import stage_range
-from usd_ros_bridge.errors import BackendError
+from usd_ros_bridge.errors import BackendError, OptionError
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.exporters import ExportContext, ExportOption
+from usd_ros_bridge.replaced_file import replaced
 
 KEYFRAME: Final = "initial"
 """Name of the keyframe that has the authored positions, velocities and targets."""
@@ -72,17 +74,20 @@ class MjcfFormat:
 
         Raises:
             BackendError: The asset has nothing to simulate, or MuJoCo refuses the model.
+            OptionError: The step is not possible.
         """
         given = context.options
-        options = MujocoOptions(
-            timestep=given.get("timestep"), decompose=not given.get("no_decompose", False)
-        )
+        step = given.get("timestep")
+        if step is not None and not (math.isfinite(step) and step > 0.0):
+            raise OptionError(f"--timestep: {step:g} is no number of seconds above 0")
+        options = MujocoOptions(timestep=step, decompose=not given.get("no_decompose", False))
         text, meshes = mjcf_text(context, options, folder=_mesh_folder(context.path))
         if context.path is not None and meshes:
             folder = context.path.parent / _mesh_folder(context.path)
             folder.mkdir(exist_ok=True)
             for name, obj in meshes.items():
-                (folder / name).write_text(obj)
+                with replaced(folder / name) as file:
+                    file.write(obj.encode())
         stream.write(text.encode())
         return ()
 

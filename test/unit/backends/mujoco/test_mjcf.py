@@ -24,6 +24,7 @@ from usd_ros_bridge.backends.mujoco.compiled_model import compile_model
 from usd_ros_bridge.backends.mujoco.mjcf import MJCF
 from usd_ros_bridge.backends.mujoco.mujoco_options import MujocoOptions
 from usd_ros_bridge.backends.mujoco.simulation import Simulation
+from usd_ros_bridge.errors import OptionError
 from usd_ros_bridge.model.exporters import ExportContext
 from usd_ros_bridge.model.physics import WORLD_BODY, Body, Dof, Drive, Inertial, Joint, PhysicsScene
 from usd_ros_bridge.model.plan import BridgePlan
@@ -212,6 +213,9 @@ def test_the_command_writes_a_file_that_may_be_moved(tmp_path: Path) -> None:
 def test_the_step_can_be_chosen() -> None:
     plan = load_plan(ROOT / EXAMPLES[1], physics=True)
     assert exported(plan, None, timestep=0.0025).opt.timestep == 0.0025
+    for step in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(OptionError, match=r"--timestep: .* is no number of seconds above 0"):
+            exported(plan, None, timestep=step)
 
 
 def test_nothing_to_simulate_is_one_line() -> None:
