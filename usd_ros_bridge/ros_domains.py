@@ -143,7 +143,7 @@ def remove_abandoned(before: Iterable[Path], *, domain_id: int | None = None) ->
     if not left:
         return
     for path in left - _in_use(left):
-        if _is_settled(path):
+        if _is_settled(path) and not _is_locked(path):
             path.unlink(missing_ok=True)
 
 
@@ -165,6 +165,22 @@ def _in_use(files: set[Path]) -> set[Path]:
         except OSError:
             continue
     return {path for path in files if str(path) in used}
+
+
+def _is_locked(path: Path) -> bool:
+    """Return whether a process holds Fast DDS's lock of a file. Processes of other containers are seen by it alone."""
+    name = path.name.removeprefix("sem.").removesuffix("_mutex").removesuffix("_el")
+    try:
+        lock = os.open(path.with_name(f"{name}_el"), os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(lock)
+    return False
 
 
 def _is_settled(path: Path) -> bool:

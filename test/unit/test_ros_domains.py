@@ -1,5 +1,6 @@
 """Two test runs never share a ROS domain."""
 
+import fcntl
 import os
 import socket
 import subprocess
@@ -99,3 +100,22 @@ def free_domains():
                 return found
             stack.callback(reserved.close)
             found.add(reserved.domain_id)
+
+
+def test_files_of_a_process_that_nobody_sees_stay(monkeypatch, tmp_path):
+    """As of another container with the same shared memory: its lock is seen, its process is not."""
+    monkeypatch.setattr(ros_domains, "_SHARED_MEMORY", tmp_path)
+    monkeypatch.setattr(ros_domains, "_in_use", lambda _: set())
+    monkeypatch.setattr(ros_domains, "_YOUNGEST_ABANDONED_S", 0.0)
+    names = {
+        port: [f"fastdds_port{port}", f"fastdds_port{port}_el", f"sem.fastdds_port{port}_mutex"]
+        for port in (7660, 7661)
+    }
+    for name in (*names[7660], *names[7661]):
+        (tmp_path / name).touch()
+    with (tmp_path / "fastdds_port7660_el").open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        ros_domains.remove_abandoned(())
+        assert {each.name for each in tmp_path.iterdir()} == set(names[7660])
+    ros_domains.remove_abandoned(())
+    assert not list(tmp_path.iterdir())
