@@ -141,10 +141,10 @@ def test_a_host_without_threads_polls(ros_harness):
     commands = ros_harness.node.create_publisher(JointState, "/arm/joint_commands", 10)
     received = []
     ros_harness.node.create_subscription(JointState, "/arm/joint_states", received.append, 10)
-    threads = {thread.name for thread in threading.enumerate()}
+    threads = set(threading.enumerate())
     with Bridge(plan(JOINT_STATES, JOINT_COMMANDS), options=BridgeOptions(threaded=False)) as bridge:
         # One of an earlier test may end meanwhile.
-        assert {thread.name for thread in threading.enumerate()} <= threads
+        assert set(threading.enumerate()) <= threads
         ros_harness.wait_for(
             lambda: ros_harness.are_connected(commands, bridge), what="the bridge's subscription"
         )
