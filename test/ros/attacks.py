@@ -98,7 +98,7 @@ class Peer:
         """Sends a goal and waits for its end, whatever that is."""
         client = ActionClient(self.node, kind, name)
         try:
-            self.harness.wait_for(client.server_is_ready, timeout=ANSWER_S, what=name)
+            self.harness.wait_for(client.server_is_ready, what=name)
             sent = client.send_goal_async(goal)
             self.harness.wait_for(sent.done, timeout=ANSWER_S, what=f"the answer of {name}")
             handle = sent.result()
