@@ -272,6 +272,18 @@ class RosHarness:
         found = publisher.get_subscription_count() == 1 and bool(rows)
         return found and all(row.matched for row in rows)
 
+    def hears(self, bridge: Any, *topics: str) -> bool:
+        """Return whether a bridge's publishers and this node's subscriptions of some topics have discovered each other.
+
+        One side alone is not enough, as `are_connected` says.
+        """
+        rows = [row for row in bridge.status().interfaces if row.name in topics and row.role == "publisher"]
+        ends = [each for each in self.node.subscriptions if each.topic_name in topics]
+        are_all = {row.name for row in rows} == {each.topic_name for each in ends} == set(topics)
+        return (
+            are_all and all(row.matched for row in rows) and all(each.get_publisher_count() for each in ends)
+        )
+
     def run_goal(self, kind: Any, name: str, goal: Any) -> Any:
         """Send a goal that has to be accepted. Return the answer: `status` and `result`.
 

@@ -54,7 +54,7 @@ ALL_QOS = [
 ]
 CDR = b"\x00\x01\x00\x00"
 """What serialized messages begin with."""
-ANSWER_S = 20.0
+ANSWER_S = 60.0
 
 
 class Peer:
@@ -71,7 +71,9 @@ class Peer:
         publisher = self.node.create_publisher(kind, topic, qos)
         try:
             self.harness.wait_for(
-                lambda: publisher.get_subscription_count() > 0, what=f"a subscription to {topic}"
+                lambda: publisher.get_subscription_count() > 0,
+                timeout=ANSWER_S,
+                what=f"a subscription to {topic}",
             )
             yield publisher
         finally:
@@ -80,7 +82,7 @@ class Peer:
     def call(self, kind: Any, name: str, request: Any) -> Any:
         client = self.node.create_client(kind, name.replace("~", self._bridge))
         try:
-            self.harness.wait_for(client.service_is_ready, what=name)
+            self.harness.wait_for(client.service_is_ready, timeout=ANSWER_S, what=name)
             future = client.call_async(request)
             self.harness.wait_for(future.done, timeout=ANSWER_S, what=f"the answer of {name}")
             return future.result()

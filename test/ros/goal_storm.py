@@ -122,7 +122,7 @@ def serve() -> None:
             break
         print(json.dumps({"held": asdict(_held(bridge)), "reports": reports}), flush=True)
     bridge.close()
-    spin.join(5.0)
+    spin.join(60.0)
 
 
 def _held(bridge: Any) -> Held:
@@ -313,7 +313,7 @@ def storm(
             sender.close()
     finally:
         bridge.tell("quit")
-        bridge.process.wait(20.0)
+        bridge.process.wait(100.0)
     made.seconds = time.monotonic() - begun
     return made
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 
 import pytest
 from action_plans import ActionPlan
@@ -23,10 +24,15 @@ def running(start):
 
 
 class Server:
-    """A server elsewhere, which ends goals when it is told to."""
+    """A server elsewhere, which ends goals when it is told to.
+
+    Where a goal is to succeed, that is not before `heard` is set.
+    """
 
     def __init__(self, harness, accept=True):
         self.handles = []
+        self.heard = threading.Event()
+        self.heard.set()
         self.server = ActionServer(
             harness.node,
             GripperCommand,
@@ -48,7 +54,11 @@ class Server:
         elif handle.request.command.position < 0.0:
             handle.abort()
         else:
+            # Feedback and result are two topics: feedback that comes in behind the result is dropped.
+            deadline = time.monotonic() + 60.0
             handle.publish_feedback(GripperCommand.Feedback(position=0.25))
+            while not self.heard.wait(0.5) and time.monotonic() < deadline:
+                handle.publish_feedback(GripperCommand.Feedback(position=0.25))
             handle.succeed()
         return GripperCommand.Result(position=handle.request.command.position)
 
@@ -75,11 +85,19 @@ def finish(ros_harness, served, call):
 
 def test_a_goal_is_sent_and_its_result_comes_back(running, serve, ros_harness):
     served, feedback = serve(), []
-    call = running.bridge.call(NAME, {"command": {"position": 0.5}}, feedback=feedback.append)
+    served.heard.clear()
+
+    def hear(message):
+        feedback.append(message)
+        served.heard.set()
+
+    call = running.bridge.call(NAME, {"command": {"position": 0.5}}, feedback=hear)
     answer = finish(ros_harness, served, call)
     assert (answer.status, answer.result.position) == ("succeeded", 0.5)
-    ros_harness.wait_for(lambda: bool(feedback), what="feedback")
+    assert feedback
     assert feedback[0].position == 0.25
+    # Who waits for the call hears before the row says so.
+    ros_harness.wait_for(lambda: running.row(NAME, "client").state == "idle", what="the row's state")
     row = running.row(NAME, "client")
     assert (row.count, row.errors, row.state, row.matched) == (1, 0, "idle", 1)
 
@@ -101,7 +119,7 @@ def test_a_goal_is_awaited_in_any_event_loop(running, serve, ros_harness):
     ros_harness.wait_for(lambda: bool(served.handles), what="a goal")
     served.handles[0].execute()
     ros_harness.wait_for(lambda: bool(answers), what="the answer")
-    thread.join(5.0)
+    thread.join(60.0)
     assert answers[0].status == "succeeded"
 
 
@@ -120,7 +138,8 @@ def test_a_rejected_goal_is_an_error_that_says_so(running, serve, ros_harness):
     ros_harness.wait_for(call.done, what="the end of a call")
     with pytest.raises(BridgeError, match=f"action {NAME} .*rejected the goal"):
         call.result()
-    assert running.row(NAME, "client").errors == 1
+    # Who waits for the call hears before it is counted.
+    ros_harness.wait_for(lambda: running.row(NAME, "client").errors == 1, what="the count")
 
 
 def test_absence_of_a_server_names_action_type_and_seconds(running):
@@ -128,7 +147,7 @@ def test_absence_of_a_server_names_action_type_and_seconds(running):
     with pytest.raises(
         CallTimeoutError, match=f"action {NAME} .control_msgs/action/GripperCommand.: no server within 0.3 s"
     ):
-        call.result(5.0)
+        call.result(60.0)
 
 
 def test_a_goal_that_takes_too_long_is_canceled(running, serve, ros_harness):
@@ -154,4 +173,4 @@ def test_closing_fails_calls_in_progress(running):
     call = running.bridge.call(NAME, GripperCommand.Goal(), timeout=30.0)
     running.close()
     with pytest.raises(BridgeError, match="closed"):
-        call.result(5.0)
+        call.result(60.0)

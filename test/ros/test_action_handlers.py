@@ -47,7 +47,7 @@ def test_a_function_follows_a_goal_with_feedback(running, client, ros_harness):
         for number in range(3):
             goal.feedback(GripperCommand.Feedback(position=float(number)))
         # rclpy's clients drop feedback that comes in behind the status of a goal that has ended.
-        heard.wait(10.0)
+        heard.wait(60.0)
         return Result(position=goal.request.command.position, reached_goal=True)
 
     running.bridge.on_action(PATH, handle)
@@ -59,7 +59,8 @@ def test_a_function_follows_a_goal_with_feedback(running, client, ros_harness):
     assert (sent.result.position, sent.result.reached_goal) == (0.03, True)
     assert [each.position for each in sent.feedback] == [0.0, 1.0, 2.0]
     assert abs(times[0] - time.time_ns()) < 10e9
-    assert running.row(NAME, "server").state == "idle"
+    # The client hears before the row says so.
+    ros_harness.wait_for(lambda: running.row(NAME, "server").state == "idle", what="the row's state")
 
 
 def test_a_coroutine_follows_a_goal(running, client):
@@ -101,7 +102,7 @@ def test_a_canceled_coroutine_cleans_up_and_says_how_far_it_came(running, client
             return Result(position=0.5)
 
     sent = client.send(grip())
-    assert begun.wait(5.0)
+    assert begun.wait(60.0)
     assert len(client.cancel(sent).goals_canceling) == 1
     assert client.wait(sent).status == CANCELED
     assert sent.result.position == 0.5
@@ -123,14 +124,14 @@ def test_a_function_sees_that_it_is_to_end(running, client):
 
     def handle(goal):
         begun.set()
-        deadline = time.monotonic() + 10.0
+        deadline = time.monotonic() + 60.0
         while not goal.cancel_requested and time.monotonic() < deadline:
             time.sleep(0.005)
         return Result(stalled=True)
 
     running.bridge.on_action(PATH, handle)
     sent = client.send(grip())
-    assert begun.wait(5.0)
+    assert begun.wait(60.0)
     client.cancel(sent)
     assert client.wait(sent).status == CANCELED
     assert sent.result.stalled
@@ -141,7 +142,7 @@ def test_a_goal_that_waits_for_a_thread_is_canceled_at_once(running, client, ros
 
     def handle(goal):
         begun.append(goal)
-        turn.acquire(timeout=10.0)
+        turn.acquire(timeout=100.0)
         return Result()
 
     running.bridge.on_action(PATH, handle, concurrent=100)
@@ -190,7 +191,7 @@ def test_a_handler_has_so_much_time(running, client):
     seen = threading.Event()
 
     def handle(goal):
-        deadline = time.monotonic() + 10.0
+        deadline = time.monotonic() + 60.0
         while not goal.cancel_requested and time.monotonic() < deadline:
             time.sleep(0.005)
         seen.set()
@@ -200,7 +201,7 @@ def test_a_handler_has_so_much_time(running, client):
     sent = client.run(grip())
     assert (sent.status, sent.result.stalled) == (ABORTED, False)
     assert running.warnings.containing(NAME, "aborted", "0.2 s")
-    assert seen.wait(5.0)
+    assert seen.wait(60.0)
 
 
 def test_goals_are_accepted_by_the_users_choice(running, client):
@@ -217,7 +218,7 @@ def test_goals_are_accepted_by_the_users_choice(running, client):
 
 
 def test_several_goals_run_at_once_where_the_user_wants_it(running, client):
-    barrier = threading.Barrier(2, timeout=10.0)
+    barrier = threading.Barrier(2, timeout=60.0)
 
     def handle(goal):
         barrier.wait()
@@ -230,7 +231,7 @@ def test_several_goals_run_at_once_where_the_user_wants_it(running, client):
 
 def test_one_goal_more_than_that_is_rejected(running, client):
     ended = threading.Event()
-    running.bridge.on_action(PATH, lambda _: (ended.wait(10.0), Result())[1])
+    running.bridge.on_action(PATH, lambda _: (ended.wait(60.0), Result())[1])
     first = client.send(grip())
     assert not client.send(grip()).handle.accepted
     ended.set()
@@ -250,9 +251,9 @@ def test_closing_ends_what_handlers_follow(running, client, ros_harness):
             cancelled.set()
 
     sent = client.send(grip())
-    assert begun.wait(5.0)
+    assert begun.wait(60.0)
     running.close()
-    assert cancelled.wait(5.0)
+    assert cancelled.wait(60.0)
     ros_harness.wait_for(lambda: sent.done, what="the result of a goal whose server closed")
     assert sent.status in (ABORTED, GoalStatus.STATUS_UNKNOWN)
     assert not running.warnings.containing("raised")
@@ -274,7 +275,7 @@ class FollowingBackend(KinematicBackend):
         if goal.request.command.position < 0.0:
             raise RuntimeError("that way is shut")
         goal.feedback(GripperCommand.Feedback(position=1.0))
-        self.heard.wait(10.0)
+        self.heard.wait(60.0)
         return Result(position=goal.request.command.position, reached_goal=True)
 
 

@@ -36,13 +36,15 @@ def connect(ros_harness):
         client.close()
 
 
-def test_a_goal_is_followed_to_its_end(start, connect):
+def test_a_goal_is_followed_to_its_end(start, connect, ros_harness):
     running = start(arm_with_follower())
     sent = connect().run(goal(0.3))
     assert sent.handle.accepted
     assert sent.status == SUCCEEDED
     assert sent.result.error_code == FollowJointTrajectory.Result.SUCCESSFUL
     assert running.bridge.parts.runtime.snapshot.state.joint_position[0] == pytest.approx(0.5)
+    # The client hears before the row says so.
+    ros_harness.wait_for(lambda: running.row(NAME, "server").state == "idle", what="the row's state")
     row = running.row(NAME, "server")
     assert (row.count, row.errors, row.state, row.reason) == (1, 0, "idle", "")
 

@@ -69,11 +69,12 @@ def see_goals_through(host):
 
 
 def test_a_bridge_without_threads_follows_goals_in_poll_and_step(ros_harness):
-    threads = {thread.name for thread in threading.enumerate()}
+    threads = set(threading.enumerate())
     with Bridge(arm_with_follower(), options=BridgeOptions(threaded=False)) as bridge:
         host = Stepper(ros_harness, bridge, poll=True)
         last = see_goals_through(host)
-        assert {thread.name for thread in threading.enumerate()} == threads
+        # One of an earlier test may end meanwhile.
+        assert set(threading.enumerate()) <= threads
     ros_harness.wait_for(lambda: last.done, what="the result of a goal whose server closed")
     assert last.status == ABORTED
     host.client.close()
@@ -106,7 +107,7 @@ def test_a_hosts_node_follows_goals_in_the_hosts_executor(ros_harness):
         host.client.close()
     finally:
         stop.set()
-        thread.join(5.0)
+        thread.join(60.0)
         executor.shutdown()
         node.destroy_node()
 

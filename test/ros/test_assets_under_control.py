@@ -129,7 +129,7 @@ def test_an_external_controller_has_the_interfaces_of_its_prim(start: Any, ros_h
     )
     names = {name for name, _ in ros_harness.node.get_topic_names_and_types()}
     assert not {name for name in names if "robot_joint" in name}
-    running.bridge.switch_controllers(deactivate=["/robot/ros2_control"]).result(10.0)
+    running.bridge.switch_controllers(deactivate=["/robot/ros2_control"]).result(60.0)
     assert not running.bridge.parts.runtime.controllers.active("/robot/ros2_control")
 
 

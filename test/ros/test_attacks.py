@@ -219,7 +219,7 @@ class Victim:
         if self.child.poll() is None:
             self.child.send_signal(signal.SIGINT)
             try:
-                self.child.wait(20.0)
+                self.child.wait(60.0)
             except subprocess.TimeoutExpired:
                 self.child.kill()
                 self.child.wait()

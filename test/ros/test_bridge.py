@@ -141,9 +141,10 @@ def test_a_host_without_threads_polls(ros_harness):
     commands = ros_harness.node.create_publisher(JointState, "/arm/joint_commands", 10)
     received = []
     ros_harness.node.create_subscription(JointState, "/arm/joint_states", received.append, 10)
-    threads = {thread.name for thread in threading.enumerate()}
+    threads = set(threading.enumerate())
     with Bridge(plan(JOINT_STATES, JOINT_COMMANDS), options=BridgeOptions(threaded=False)) as bridge:
-        assert {thread.name for thread in threading.enumerate()} == threads
+        # One of an earlier test may end meanwhile.
+        assert set(threading.enumerate()) <= threads
         ros_harness.wait_for(
             lambda: ros_harness.are_connected(commands, bridge), what="the bridge's subscription"
         )
@@ -196,9 +197,15 @@ def test_a_clock_that_misses_deadlines_by_a_nanosecond_costs_no_rate(start, ros_
     ros_harness.node.create_subscription(JointState, "/arm/joint_states", received.append, 100)
     clock = ros_harness.node.create_publisher(Clock, "/clock", BEST_EFFORT)
     running = start(plan(JOINT_STATES), use_sim_time=True)
-    ros_harness.wait_for(lambda: clock.get_subscription_count() >= 1, what="the clock's subscription")
+
+    def clock_is_met():
+        # Both sides: a stamp that is sent before the bridge knows its publisher is lost, and comes only once.
+        heard = [each for each in running.bridge.node.subscriptions if each.topic_name == "/clock"]
+        return clock.get_subscription_count() >= 1 and any(each.get_publisher_count() for each in heard)
+
+    ros_harness.wait_for(clock_is_met, what="the clock's subscription")
     ros_harness.wait_for(
-        lambda: running.row("/arm/joint_states").matched == 1, what="the test's subscription"
+        lambda: ros_harness.hears(running.bridge, "/arm/joint_states"), what="the test's subscription"
     )
     for index in range(60):
         stamp = 100_000_000_000 + index * 20_000_000 - index % 2
@@ -283,7 +290,8 @@ def test_close_is_idempotent_and_leaves_nothing_behind(ros_harness):
         bridge.close()
         with pytest.raises(BridgeError, match="not open"):
             bridge.step()
-    assert set(threading.enumerate()) == before
+    # One of an earlier test may end meanwhile.
+    assert set(threading.enumerate()) <= before
     gc.collect()
     ros_harness.wait_for(lambda: native_threads() <= native, what="DDS threads to end")
     assert {number: signal.getsignal(number) for number in handlers} == handlers
@@ -297,13 +305,9 @@ def test_a_reset_allows_the_same_stamp_again(ros_harness):
     ros_harness.node.create_subscription(JointState, "/arm/joint_states", states.append, 10)
     ros_harness.node.create_subscription(TFMessage, "/arm/tf", transforms.append, 10)
     with Bridge(plan(JOINT_STATES), options=BridgeOptions(tf_rate=None)) as bridge:
-        rows = ["/arm/joint_states", "/arm/tf"]
-
-        def matched():
-            found = [row.matched for row in bridge.status().interfaces if row.name in rows]
-            return len(found) == 2 and all(found)
-
-        ros_harness.wait_for(matched, what="both subscriptions")
+        ros_harness.wait_for(
+            lambda: ros_harness.hears(bridge, "/arm/joint_states", "/arm/tf"), what="both subscriptions"
+        )
         for _ in range(2):
             bridge.step(time_ns=5_000_000_000)
         bridge.reset()
@@ -331,8 +335,8 @@ def test_close_while_callbacks_and_ticks_run(ros_harness):
         bridge.close()
     finally:
         stop.set()
-        flooding.join(5.0)
-        spinning.join(5.0)
+        flooding.join(60.0)
+        spinning.join(60.0)
     assert not spinning.is_alive()
     assert not flooding.is_alive()
 

@@ -100,7 +100,7 @@ def test_a_trajectory_names_the_joint_as_its_context_does(modules: Any, ros_harn
     switch = modules.bridge.switch_controllers(
         activate=["/bot/right/trajectory_controller"], deactivate=["/bot/right/grip"]
     )
-    switch.result(10.0)
+    switch.result(60.0)
     point = JointTrajectoryPoint(positions=[0.025], time_from_start=Duration(nanosec=200_000_000))
     goal = FollowJointTrajectory.Goal(trajectory=JointTrajectory(joint_names=["finger"], points=[point]))
     answer = ros_harness.run_goal(FollowJointTrajectory, "/bot/right/follow_joint_trajectory", goal)

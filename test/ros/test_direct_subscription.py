@@ -71,7 +71,7 @@ def connected(ros_harness, running, publisher):
     ros_harness.wait_for(
         lambda: ros_harness.are_connected(publisher, running.bridge), what="the backend's subscription"
     )
-    ros_harness.wait_for(lambda: running.row("/arm/tf").matched == 1, what="the bridge's /tf")
+    ros_harness.wait_for(lambda: ros_harness.hears(running.bridge, "/arm/tf"), what="the bridge's /tf")
 
 
 def test_every_message_moves_tf_with_its_stamp(start, listen, ros_harness, way, direct):
@@ -150,7 +150,7 @@ def test_what_was_published_before_is_taken_at_once(ros_harness):
         wakeup=wakeup,
     )
     try:
-        assert wakeup.wait(5.0)
+        assert wakeup.wait(60.0)
         assert len(direct.take(5)) == 1
         assert direct.take(5) == []
     finally:
@@ -188,7 +188,7 @@ def test_closing_while_messages_arrive(ros_harness, way, direct):
             spinning.start()
             ros_harness.wait_for(partial(has_ticked, bridge), what="twenty ticks")
             bridge.close()
-            spinning.join(5.0)
+            spinning.join(60.0)
             assert not spinning.is_alive()
     finally:
         done.set()

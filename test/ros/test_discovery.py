@@ -32,7 +32,7 @@ for index in range(int(sys.argv[2])):
     node = domains.main.node
     begin = time.monotonic()
     publisher = node.create_publisher(Empty, "first", 1)
-    while not publisher.get_subscription_count() and time.monotonic() < begin + 10:
+    while not publisher.get_subscription_count() and time.monotonic() < begin + 30:
         time.sleep(0.005)
     print("seconds", time.monotonic() - begin, flush=True)
     domains.main.destroy(publisher)
@@ -110,8 +110,9 @@ def test_a_node_that_was_there_before_is_found_at_once(
     print(
         f"{discovery_range}: of {STARTS or 6} starts late: {late}; load {os.getloadavg()[0]:.1f}; {measured}"
     )
-    assert max(measured["bridge"]) < 10
-    # Where its last messages are lost, others list what a node had until its lease ends, 20 s later.
+    assert max(measured["bridge"]) < 30
+    # Where its last messages are lost, others list what a node had until its lease ends: 20 s after the last
+    # announcement, of which there is one every 3 s. The listener waits for less.
     assert left == "left: []\n"
     # The long form runs on a quiet machine, where a match takes a tenth of a second.
     assert not STARTS or late["bridge"] == 0
@@ -134,7 +135,7 @@ def left():
     return others + ["first"] * node.count_publishers("first")
 
 
-until = time.monotonic() + 10
+until = time.monotonic() + 15
 while left() and time.monotonic() < until:
     time.sleep(0.005)
 print("left:", left(), flush=True)

@@ -101,7 +101,8 @@ def test_a_host_without_threads_polls_and_reads_commands_after_the_step(ros_harn
     backend = ArrayBackend(described.layout)
     threads = set(threading.enumerate())
     with Bridge(described, backend, options=BridgeOptions(threaded=False)) as bridge:
-        assert set(threading.enumerate()) == threads
+        # One of an earlier test may end meanwhile.
+        assert set(threading.enumerate()) <= threads
         ros_harness.wait_for(
             lambda: ros_harness.are_connected(commands, bridge), what="the bridge's subscription"
         )

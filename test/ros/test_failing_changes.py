@@ -176,7 +176,7 @@ def test_callbacks_run_while_a_refused_backend_closes(running, closings):
     def run_callback(_backend: Tracked) -> None:
         event = threading.Event()
         bridge.parts.domains.main.defer(event.set)
-        called.append(event.wait(TIMEOUT_S / 4))
+        called.append(event.wait(TIMEOUT_S))
 
     closings.append(run_callback)
     register(bridge, Faulty("prepare"))

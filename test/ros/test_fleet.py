@@ -142,7 +142,7 @@ def test_shards_end_with_a_supervisor_that_is_killed(run_fleet: Callable[..., Fl
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(examples(150))
+@pytest.mark.timeout(200 + examples(150))
 def test_shards_killed_at_any_moment(
     run_fleet: Callable[..., FleetRun], observe: Callable[[], JointStateLog]
 ) -> None:
@@ -160,6 +160,12 @@ def test_shards_killed_at_any_moment(
         # A moment of the shard's life, not a wait for something.
         time.sleep(dice.choice([0.0, dice.uniform(0.0, 0.3), dice.uniform(0.3, 2.0)]))
         shard = dice.choice(list(OF_SHARD))
+        # Those that have published since they were killed last: they run.
+        running = [
+            each
+            for each, robots in OF_SHARD.items()
+            if each != shard and all(log.stamps[robot][-1] > killed_at[each] for robot in robots)
+        ]
         # One that was killed before may be between two runs.
         processes = wait_until(lambda shard=shard: fleet.processes_with(shard), f"shard {shard}")
         if dice.random() < 0.3:
@@ -167,13 +173,9 @@ def test_shards_killed_at_any_moment(
             time.sleep(dice.uniform(0.0, 0.1))
         moment = time.time_ns()
         kill(processes[shard])
-        killed_at[shard] = moment
-        # Those that have published since they were killed last: they run.
-        running = [
-            each
-            for each, robots in OF_SHARD.items()
-            if each != shard and all(log.stamps[robot][-1] > killed_at[each] for robot in robots)
-        ]
+        wait_until(lambda number=processes[shard]: not is_running(number), f"the end of shard {shard}")
+        # It has sent nothing that is later than this.
+        killed_at[shard] = time.time_ns()
         others = [robot for each in running for robot in OF_SHARD[each]]
         log.wait_for_more(others)
         for robot in others:

@@ -49,10 +49,9 @@ class OtherMachine:
 @pytest.fixture
 def other(tmp_path: Path) -> Iterator[OtherMachine]:
     """A machine `other`, which is this one."""
-    makes_directory = os.getuid() == 0 and not PRIVILEGE_SEPARATION.exists()
-    if makes_directory:
-        # What the package's service makes before it starts sshd.
-        PRIVILEGE_SEPARATION.mkdir(mode=0o755)
+    if os.getuid() == 0:
+        # What the package's service makes before it starts sshd. It stays: servers of other tests may need it.
+        PRIVILEGE_SEPARATION.mkdir(mode=0o755, exist_ok=True)
     folder = tmp_path / "ssh"
     folder.mkdir(mode=0o700)
     for name in ("host", "user"):
@@ -72,8 +71,6 @@ def other(tmp_path: Path) -> Iterator[OtherMachine]:
     with Program([SSHD, "-D", "-e", "-f", str(folder / "sshd_config")], cwd=folder) as server:
         server.wait_for("listening on 127.0.0.1")
         yield OtherMachine(process=server, ssh=f"ssh -F {folder}/ssh_config")
-    if makes_directory:
-        PRIVILEGE_SEPARATION.rmdir()
 
 
 @pytest.fixture

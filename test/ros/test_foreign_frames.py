@@ -67,8 +67,23 @@ class Commander:
         self.harness.wait_for(reached, what=f"a subscription to {publisher.topic_name}")
 
     def tf(self, name, qos=10):
+        ends = [
+            each
+            for domain in self.bridge.parts.domains.opened
+            for each in domain.node.subscriptions
+            if each.topic_name == name
+        ]
+        # The bridge publishes transforms, too, and knows its own publishers at once.
+        known = [each.get_publisher_count() for each in ends]
         publisher = self.node.create_publisher(TFMessage, name, qos)
         self.connected(publisher)
+
+        def discovered():
+            self.bridge.poll()
+            return all(each.get_publisher_count() > before for each, before in zip(ends, known, strict=True))
+
+        # What is sent before the bridge knows the publisher is lost, and a transform is sent only once.
+        self.harness.wait_for(discovered, what=f"the bridge to know the publisher of {name}")
         return publisher
 
     def base(self, row=0):

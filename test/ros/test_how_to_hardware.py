@@ -67,7 +67,9 @@ def test_a_message_of_the_plugin_moves_the_robot_and_one_of_mixed_interfaces_is_
         JointState, "/arm/robot_joint_states", states.append, qos_profile_sensor_data
     )
     commands = ros_harness.node.create_publisher(JointState, "/arm/robot_joint_commands", QoSProfile(depth=1))
-    ros_harness.wait_for(lambda: commands.get_subscription_count() == 1, what="the bridge's subscription")
+    ros_harness.wait_for(
+        lambda: ros_harness.are_connected(commands, running.bridge), what="the bridge's subscription"
+    )
     # The plugin sends only the positions of joints with that command interface.
     commands.publish(JointState(name=names(tag), position=[0.5, 0.0]))
     ros_harness.wait_for(

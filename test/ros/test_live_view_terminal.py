@@ -21,6 +21,8 @@ import pytest
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
 
+from page_runs import command_line
+
 ARM = Path(__file__).parents[2] / "examples" / "arm" / "arm.usda"
 RUN = [sys.executable, "-m", "usd_ros_bridge.cli", "run"]
 WAIT_S = 60.0
@@ -77,8 +79,8 @@ class Terminal:
     def view(self) -> int:
         """Return the process that draws: the one whose program serves the view."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        views = [pid for pid in children if b"live_app" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-        return int(views[0]) if views else 0
+        views = [pid for pid in map(int, children) if b"live_app" in command_line(pid)]
+        return views[0] if views else 0
 
     def assert_restored(self) -> None:
         assert termios.tcgetattr(self.slave)[:4] == self.before[:4]
@@ -139,7 +141,13 @@ def test_the_rows_count_a_plain_client_and_have_the_services_of_simulation_inter
         JointState, "/arm/joint_states", received.append, qos_profile_sensor_data
     )
     ros_harness.wait_for(lambda: received, what="joint states")
-    (number,) = [n for n, line in enumerate(terminal.screen.display) if line.startswith("/arm/joint_states ")]
+
+    def rows() -> list[int]:
+        return [n for n, line in enumerate(terminal.screen.display) if line.startswith("/arm/joint_states ")]
+
+    # The detail pane shows the name, too, and may be there first.
+    terminal.wait_for(rows, "row")
+    (number,) = rows()
     terminal.wait_for(lambda: " active " in terminal.screen.display[number], "active publisher")
     assert terminal.shows("/get_simulator_features")
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from usd_ros_bridge.testing.logged_process import LoggedProcess
@@ -83,7 +84,9 @@ def children(process_id: int) -> list[int]:
     """Return the ids of the children of a process."""
     found = []
     for task in Path(f"/proc/{process_id}/task").iterdir():
-        found += [int(each) for each in (task / "children").read_text().split()]
+        # A thread may end meanwhile.
+        with suppress(OSError):
+            found += [int(each) for each in (task / "children").read_text().split()]
     return found
 
 
