@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 import urllib.error
@@ -55,6 +56,16 @@ def test_run_serves_the_page_to_its_own_address_and_ends_with_the_bridge(begin: 
     # Another web page in the same browser, by its address or by a name that leads here.
     assert status_of(url, Origin="http://example.com") == 403
     assert status_of(url, Host="example.com") == 403
+    assert status_of(url, Host="[::1") == 403
+    # By these, viser's page would run programs of another server with the rights of this page.
+    assert status_of(f"{url}/?websocket=ws://example.com") == 403
+    assert status_of(f"{url}/?a=1&%77ebsocket") == 403
+    assert status_of(f"{url}/?playbackPath=http://example.com/a.viser") == 403
+    assert status_of(f"{url}/?{'&'.join('a' * 200)}") == 403
+    assert status_of(f"{url}/?showStats") == 200
+    with urllib.request.urlopen(url, timeout=30.0) as answer:
+        assert answer.headers["X-Frame-Options"] == "SAMEORIGIN"
+        assert answer.headers["Content-Security-Policy"] == "frame-ancestors 'self'"
     assert status_of(url, Origin=url) == 200
     page = run.page_id
     assert run.interrupt() == 0
@@ -165,3 +176,16 @@ def cpu_seconds(process_id: int) -> float:
 def test_addresses(host: str, loopback: bool, url: str) -> None:
     assert is_loopback(host) == loopback
     assert page_url(host, 80) == url
+
+
+def test_an_asset_that_is_missing_is_one_line(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "usd_ros_bridge", "view", "missing.usda", "--no-bridge", "--view-port", "0"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr == "usd_ros_bridge: cannot open 'missing.usda': no such file\n"

@@ -266,6 +266,9 @@ def show_page(address: PageAddress, source: PlanSource, *, bridge: str, domain_i
     )
 
     def warn(text: str) -> None:
+        if text == page.failure:
+            # It is raised below.
+            return
         print(f"usd_ros_bridge: {escaped(text)}", file=sys.stderr, flush=True)
 
     page = PageProcess(

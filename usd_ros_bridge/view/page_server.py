@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from functools import partial
 from http import HTTPStatus
 from importlib import import_module
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
 
 from usd_ros_bridge.errors import BridgeError, OptionError
 from usd_ros_bridge.options import is_loopback
@@ -121,13 +121,41 @@ def _checked_requests(*, local: bool) -> Iterator[None]:
             websockets.serve = usual
 
 
+_FOREIGN_SOURCES: Final = {"websocket", "playbackPath"}
+"""Parameters by which viser's page takes scenes, and programs, from a server of somebody else."""
+_MAX_PARAMETERS: Final = 100
+_FRAMES: Final = {"Content-Security-Policy": "frame-ancestors 'self'", "X-Frame-Options": "SAMEORIGIN"}
+"""No other page may show this one in a frame of its own, below buttons that drive."""
+
+
 def _check_request(local: bool, serve: Check | None, connection: Any, request: Any) -> Any:
-    host, origin = request.headers.get("Host", ""), request.headers.get("Origin")
-    name = urlsplit(f"//{host}").hostname or ""
-    # A name of somebody else's that leads here (DNS rebinding) is not this page's.
-    refused = local and not is_loopback(name)
-    if origin is not None and urlsplit(origin).netloc != host:
+    try:
+        refused = _is_foreign(local, request)
+    except ValueError:
+        # An address that is none, or too many parameters.
         refused = True
     if refused:
         return connection.respond(HTTPStatus.FORBIDDEN, "this page is served to its own address alone\n")
-    return None if serve is None else serve(connection, request)
+    response = None if serve is None else serve(connection, request)
+    if response is not None:
+        for name, value in _FRAMES.items():
+            response.headers[name] = value
+    return response
+
+
+def _is_foreign(local: bool, request: Any) -> bool:
+    """Return whether a request is of a page of somebody else.
+
+    Raises:
+        ValueError: An address in it is none.
+    """
+    host, origin = request.headers.get("Host", ""), request.headers.get("Origin")
+    name = urlsplit(f"//{host}").hostname or ""
+    # A name of somebody else's that leads here (DNS rebinding) is not this page's.
+    if local and not is_loopback(name):
+        return True
+    if origin is not None and urlsplit(origin).netloc != host:
+        return True
+    query = request.path.partition("?")[2]
+    given = parse_qs(query, keep_blank_values=True, max_num_fields=_MAX_PARAMETERS)
+    return not _FOREIGN_SOURCES.isdisjoint(given)
