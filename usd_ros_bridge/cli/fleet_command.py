@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from usd_ros_bridge.cli.common import BareValueCommand, asset_options, given_options
+from usd_ros_bridge.cli.common import BareValueCommand, FiniteRange, asset_options, given_options
 from usd_ros_bridge.cli.fleet_backend import answer
 from usd_ros_bridge.cli.subcommands import run
 from usd_ros_bridge.errors import OptionError
@@ -72,7 +72,7 @@ def _answer(context: click.Context, _parameter: click.Parameter, wanted: bool) -
 )
 @click.option(
     "--max-restart-delay",
-    type=click.FloatRange(min=0.0),
+    type=FiniteRange(min=0.0),
     default=MAX_RESTART_DELAY_S,
     show_default=True,
     metavar="SECONDS",

@@ -98,9 +98,7 @@ def import_robot(
             request, decisions = wishes.decide(source, stage, read)
             layer = made / ROBOT_LAYER
             result = write_scaffold(str(stage), layer, read=read, request=request)
-        print_decisions(
-            replace(result, decisions=(*decisions, *result.decisions)), _shown(target) / ROBOT_LAYER
-        )
+    print_decisions(replace(result, decisions=(*decisions, *result.decisions)), _shown(target) / ROBOT_LAYER)
     shown = shlex.quote(str(_shown(target) / ROBOT_LAYER))
     click.echo(escaped(f"usd_ros_bridge inspect {shown}\nusd_ros_bridge run {shown}", keep="\n"))
 
@@ -235,7 +233,7 @@ def _install() -> None:
 
 
 def _directory_name(name: str) -> str:
-    return re.sub(r"[^\w.-]+", "_", name).strip("._") or "robot"
+    return re.sub(r"[^\w.-]+", "_", name).strip("._-") or "robot"
 
 
 def _shown(path: Path) -> Path:

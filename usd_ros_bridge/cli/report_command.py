@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import click
 
 from usd_ros_bridge import __version__
 from usd_ros_bridge.cli.common import (
+    FiniteRange,
     asset_options,
     check_output,
     installed_types,
@@ -53,7 +53,7 @@ _MAX_VARIANT_SETS = 500
 )
 @click.option(
     "--max-mesh-mb",
-    type=click.FloatRange(min=0.0),
+    type=FiniteRange(min=0.0),
     default=8.0,
     metavar="NUMBER",
     help="Limit for the meshes in the page, MB; larger ones become boxes, 0 leaves the 3D view out [default: 8].",
@@ -73,8 +73,6 @@ def report(
     """
     if format_name == "html" and output is None:
         raise click.UsageError("name the page's file: -o report.html")
-    if not math.isfinite(max_mesh_mb):
-        raise click.UsageError(f"--max-mesh-mb: {max_mesh_mb} is no size in MB")
     if format_name != "html" and (against is not None or against_variants):
         raise click.UsageError(f"--against goes with --format html: {format_name} has the findings alone")
     asset = options["asset"]

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from usd_ros_bridge.cli.common import READ, installed_types, load_asset, split_options, table_options
+from usd_ros_bridge.cli.common import (
+    READ,
+    FiniteRange,
+    installed_types,
+    load_asset,
+    split_options,
+    table_options,
+)
 from usd_ros_bridge.errors import AssetError, OptionError
 from usd_ros_bridge.model.scaffold import ScaffoldRequest, SensorKind, SensorRequest
 
@@ -34,13 +41,13 @@ def addition_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--drives", is_flag=True, help="Give every movable joint without a drive one."),
             click.option(
                 "--natural-frequency",
-                type=click.FloatRange(min=0.1, max=50.0),
+                type=FiniteRange(min=0.1, max=50.0),
                 metavar="HZ",
                 help=f"Natural frequency of the drives' springs [default: {_DEFAULTS.natural_frequency:g}].",
             ),
             click.option(
                 "--damping-ratio",
-                type=click.FloatRange(min=0.0, max=100.0),
+                type=FiniteRange(min=0.0, max=100.0),
                 metavar="RATIO",
                 help=f"Damping ratio of the drives; 1 is critical damping [default: {_DEFAULTS.damping_ratio:g}].",
             ),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from usd_ros_bridge.cli.common import FiniteRange
 from usd_ros_bridge.errors import OptionError, StrictError, escaped, quoted
 from usd_ros_bridge.process_settings import EXIT_INTERRUPTED, missing_requirements_explained
 
@@ -63,7 +64,7 @@ _REPEATED_S: Final = 1.0
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0.0),
+    type=FiniteRange(min=0.0),
     default=0.0,
     metavar="SECONDS",
     help="Wall-clock time that a run may take [default: any].",

@@ -30,15 +30,14 @@ def check_target(target: Path, *, force: bool) -> None:
         return
     if not target.is_dir():
         raise OptionError(f"{target} is no directory: name another one by -o")
-    found = _files(target)
-    if not found:
-        return
     made = _made(target)
     if made is None:
+        if not _has_files(target):
+            return
         raise OptionError(
             f"{target} exists and import did not make it: --force does not replace it; name another one by -o"
         )
-    foreign = sorted(found - made - {MARKER})
+    foreign = sorted(_files(target) - made - {MARKER})
     if foreign:
         more = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
         raise OptionError(
@@ -66,13 +65,18 @@ def imported_directory(target: Path, *, force: bool, facts: dict[str, Any]) -> I
     """
     check_target(target, force=force)
     partial = target.with_name(_PARTIAL.format(target.name))
+    of_the_body: OSError | None = None
     try:
         with filled_directory(partial, waits=False):
             # Again, now that nobody else makes it.
             check_target(target, force=force)
             made = partial / "new"
             made.mkdir()
-            yield made
+            try:
+                yield made
+            except OSError as error:
+                of_the_body = error
+                raise
             _write_marker(made, facts)
             if target.exists():
                 target.rename(partial / "old")
@@ -82,7 +86,17 @@ def imported_directory(target: Path, *, force: bool, facts: dict[str, Any]) -> I
             f"another import writes {target}: wait for it, or name another directory by -o"
         ) from None
     except OSError as error:
+        if error is of_the_body:
+            raise
         raise OptionError(f"{target} cannot be written: {error.strerror or error}") from error
+
+
+def _has_files(directory: Path) -> bool:
+    """Return whether there is a file or link anywhere below a directory: the first one is enough."""
+    return any(
+        files or any((Path(above) / name).is_symlink() for name in folders)
+        for above, folders, files in os.walk(directory)
+    )
 
 
 def _files(directory: Path) -> set[str]:

@@ -576,7 +576,10 @@ def wrapped(scaffold: Scaffold, root: str) -> Scaffold:
     def targets(authored: Property) -> Property:
         if authored.type_name != "rel":
             return authored
-        return replace(authored, value=tuple(moved(path) for path in authored.value))
+        # A joint to the root hangs from the asset's, which has its transform.
+        return replace(
+            authored, value=tuple(inner if path == root else moved(path) for path in authored.value)
+        )
 
     opinions = [
         replace(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import chain, count
 
 from usd_ros_bridge.errors import OptionError, did_you_mean
 from usd_ros_bridge.model.message_types import CAMERA_INFO, IMAGE, IMU, LASER_SCAN
@@ -18,7 +19,7 @@ from usd_ros_bridge.model.scaffold import (
     Survey,
     free_name,
 )
-from usd_ros_bridge.planning.names import is_below, prim_name, valid_frame_id
+from usd_ros_bridge.planning.names import is_below, prim_name, valid_frame_id, valid_name
 from usd_ros_bridge.planning.robot_scaffold import is_link, properties_of
 
 RATES: dict[SensorKind, float] = {"camera": 15.0, "lidar": 10.0, "imu": 100.0}
@@ -76,22 +77,27 @@ class RobotSensors:
         Raises:
             OptionError: There is no such link, or nothing can be authored there.
         """
-        path = self._link(request)
+        path = self.link(request)
         robot = next(each for each in self._plan.robots if path == each.path or is_below(path, each.path))
-        name = _SUFFIX.sub("", prim_name(path)) or prim_name(path)
+        name = valid_name(_SUFFIX.sub("", prim_name(path)) or prim_name(path))
         if path not in {frame.path for frame in robot.frames}:
             self._add_frame(path)
         if request.kind == "camera":
             self._add_camera(path, robot, name)
             return
         message, topic = (LASER_SCAN, "scan") if request.kind == "lidar" else (IMU, "imu")
-        topic = self._topic_name(robot, topic if single else f"{name}/{topic}", f"{name}/{topic}")
+        (topic,) = self._topic_names(robot, [""] if single else [name], name, [topic])
         prim = f"{path}/{free_name(request.kind, self._children_of(path))}"
         self.opinions.append(_topic(prim, topic, message, RATES[request.kind]))
         detail = "axes of the link, X ahead" if request.kind == "lidar" else "axes of the link"
         self._say(request.kind, f"{topic} at {prim_name(path)}, {RATES[request.kind]:g} Hz, {detail}", prim)
 
-    def _link(self, request: SensorRequest) -> str:
+    def link(self, request: SensorRequest) -> str:
+        """Return the prim path of a request's link.
+
+        Raises:
+            OptionError: There is none, several have its name, or nothing can be authored there.
+        """
         flag, name = f"--{request.kind}", request.link
         found = (
             [name]
@@ -160,10 +166,7 @@ class RobotSensors:
                     properties=_orientation(_HALF_TURN),
                 )
             )
-        topics = [
-            self._topic_name(robot, f"{name}/{leaf}", f"{name}_camera/{leaf}")
-            for leaf in ("image_raw", "camera_info")
-        ]
+        topics = self._topic_names(robot, [name], f"{name}_camera", ["image_raw", "camera_info"])
         for topic, message in zip(topics, (IMAGE, CAMERA_INFO), strict=True):
             self.opinions.append(_topic(f"{above}/{prim_name(topic)}", topic, message, RATES["camera"]))
         width, height = RESOLUTION
@@ -175,12 +178,25 @@ class RobotSensors:
             camera,
         )
 
-    def _topic_name(self, robot: RobotPlan, name: str, otherwise: str) -> str:
-        """Return the first of two names that the robot has not."""
+    def _topic_names(
+        self, robot: RobotPlan, scopes: Sequence[str], otherwise: str, leaves: Sequence[str]
+    ) -> list[str]:
+        """Return names of topics of one sensor, which the robot has not.
+
+        Args:
+            robot: The robot.
+            scopes: What may stand before the names; "" for nothing.
+            otherwise: What stands there, with a number if need be, where those are taken.
+            leaves: Last parts of the names.
+        """
         namespace = robot.namespace.rstrip("/")
-        chosen = name if f"{namespace}/{name}" not in self._topics else otherwise
-        self._topics.add(f"{namespace}/{chosen}")
-        return chosen
+        for scope in chain(scopes, [otherwise], (f"{otherwise}_{number}" for number in count(2))):
+            names = [f"{scope}/{leaf}" if scope else leaf for leaf in leaves]
+            full = {f"{namespace}/{name}" for name in names}
+            if self._topics.isdisjoint(full):
+                self._topics |= full
+                return names
+        raise AssertionError("numbers do not end")
 
     def _say(self, subject: str, text: str, path: str) -> None:
         self.decisions.append(Decision(outcome="written", subject=subject, text=text, path=path))
@@ -243,7 +259,9 @@ def plan_sensors(
         OptionError: A link is not there, or nothing can be authored there.
     """
     sensors = RobotSensors(plan, survey, children_of)
-    kinds = [request.kind for request in requests]
-    for request in requests:
+    # A link may be named twice: by its name, and by its path.
+    asked = {(request.kind, sensors.link(request)): request for request in reversed(requests)}
+    kinds = [kind for kind, _ in asked]
+    for request in reversed(asked.values()):
         sensors.add(request, single=kinds.count(request.kind) == 1)
     return sensors.opinions, sensors.decisions

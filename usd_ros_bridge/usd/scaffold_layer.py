@@ -252,9 +252,9 @@ def check_output(output: Path, stage: Usd.Stage, *, overwrite: bool) -> None:
         )
     if any(layer.realPath and _is_same(Path(layer.realPath), output) for layer in stage.GetUsedLayers()):
         raise OptionError(f"{output} is part of the asset, which stays as it is: name another file")
-    if output.exists() and not overwrite:
+    if os.path.exists(output) and not overwrite:  # noqa: PTH110 - false for what is no name
         raise OptionError(f"{output} exists: --force overwrites it")
-    if not output.parent.is_dir():
+    if not os.path.isdir(output.parent):  # noqa: PTH112 - as above
         raise OptionError(f"{output}: no such directory as {str(output.parent)!r}")
 
 
@@ -334,6 +334,20 @@ def _reference(layer: Any, path: str, inner: str, stage: Usd.Stage) -> None:
             other = Sdf.CreatePrimInLayer(layer, prim.GetPath())
             other.specifier = Sdf.SpecifierDef
             other.referenceList.prependedItems = [Sdf.Reference(path, prim.GetPath())]
+    _keep_targets_outside(layer, default, Sdf.Path(inner))
+
+
+def _keep_targets_outside(layer: Any, default: Usd.Prim, inner: Sdf.Path) -> None:
+    """Author relationships that lead out of the default prim: a reference keeps those within alone."""
+    root = default.GetPath()
+    for prim in Usd.PrimRange(default):
+        for relationship in prim.GetRelationships():
+            targets = relationship.GetTargets()
+            if all(target.HasPrefix(root) for target in targets):
+                continue
+            over = Sdf.CreatePrimInLayer(layer, prim.GetPath().ReplacePrefix(root, inner))
+            spec = Sdf.RelationshipSpec(over, relationship.GetName(), custom=relationship.IsCustom())
+            spec.targetPathList.explicitItems = [target.ReplacePrefix(root, inner) for target in targets]
 
 
 def _moved(selection: VariantSelection, inner: str, stage: Usd.Stage) -> VariantSelection:

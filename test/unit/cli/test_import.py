@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli_calls import call_cli
+from usd_ros_bridge.cli.import_command import _directory_name
 
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
@@ -72,6 +73,21 @@ def test_packages_are_named_on_the_command_line(urdf: Path, tmp_path: Path) -> N
     (tmp_path / "meshes/base.stl").touch()
     done = call_cli("import", urdf, "--package", f"arm_meshes={tmp_path / 'meshes'}")
     assert "urdf-usd-converter is not installed" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["package://robots/", "", "file:///"])
+def test_a_mesh_whose_name_no_file_can_have_is_one_line(urdf: Path, name: str) -> None:
+    mesh = f'<visual><geometry><mesh filename="{name}{"a" * 300}.stl"/></geometry></visual>'
+    urdf.write_text(f'<robot name="arm"><link name="base">{mesh}</link></robot>')
+    done = call_cli("import", urdf)
+    assert done.returncode == 2
+    assert "is not imported: error [import.mesh]" in done.stderr or "--package robots=" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_directory_of_a_robot_is_never_an_option() -> None:
+    assert _directory_name("-x") == "x"
+    assert _directory_name("--") == "robot"
 
 
 def test_a_directory_of_others_is_refused_before_a_converter_is_needed(urdf: Path, tmp_path: Path) -> None:

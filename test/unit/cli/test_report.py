@@ -119,7 +119,10 @@ def test_annotations_are_a_line_each(broken: Path) -> None:
             "/nowhere/report.html cannot be written: No such file or directory",
         ),
         ((ARM, "-o", "x.html", "--max-mesh-mb", "-1"), "--max-mesh-mb"),
-        ((ARM, "-o", "x.html", "--max-mesh-mb", "inf"), "--max-mesh-mb: inf is no size in MB"),
+        (
+            (ARM, "-o", "x.html", "--max-mesh-mb", "inf"),
+            "Invalid value for '--max-mesh-mb': inf is no finite number",
+        ),
         ((ARM, "-o", ""), ". cannot be written: Is a directory"),
         ((ARM, "-o", "Makefile/x.html"), "Makefile/x.html cannot be written: Not a directory"),
         ((ARM, "-o", f"{'x' * 300}.html"), "cannot be written: File name too long"),

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
-from pxr import Sdf, Usd, UsdUtils
+from pxr import Sdf, Usd, UsdShade, UsdUtils
 from scaffolding import (
     HEADER,
     body,
@@ -395,6 +395,25 @@ def test_a_robot_behind_a_payload_is_wrapped(tmp_path: Path) -> None:
     assert stage.GetPrimAtPath("/robot").GetAssetInfoByKey("identifier") == "me"
     assert stage.GetPrimAtPath("/scene").GetTypeName() == "PhysicsScene"
     assert not stage.GetPrimAtPath("/robot").HasAuthoredPayloads()
+
+
+def test_what_a_robot_behind_a_payload_refers_to_outside_stays(tmp_path: Path) -> None:
+    (tmp_path / "contents.usda").write_text(HEADER.format(name="robot") + cart(*TWO_WHEELS))
+    asset = tmp_path / "robot.usda"
+    asset.write_text(
+        HEADER.format(name="robot")
+        + 'def Xform "robot" ( payload = @./contents.usda@ )\n{\n'
+        + '    def Cube "box" ( prepend apiSchemas = ["MaterialBindingAPI"] )\n    {\n'
+        + "        rel material:binding = </Looks/steel>\n"
+        + "        rel inside = </robot/box>\n    }\n}\n"
+        + 'def Scope "Looks"\n{\n    def Material "steel" {}\n}\n'
+    )
+    result = scaffold(asset, tmp_path / "ros.usda")
+    stage = Usd.Stage.Open(str(result.path))
+    box = stage.GetPrimAtPath("/robot/robot/box")
+    material, _ = UsdShade.MaterialBindingAPI(box).ComputeBoundMaterial()
+    assert material.GetPath() == "/Looks/steel"
+    assert box.GetRelationship("inside").GetTargets() == [box.GetPath()]
 
 
 def test_each_of_several_robots_has_a_namespace_of_its_own(tmp_path: Path) -> None:

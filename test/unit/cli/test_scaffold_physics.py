@@ -28,6 +28,7 @@ from usd_ros_bridge.errors import BridgeError, OptionError
 from usd_ros_bridge.model.physics import Drive, Plane
 from usd_ros_bridge.planning.scaffold_base import CLEARANCE, FIXED_CLEARANCE
 from usd_ros_bridge.planning.scaffold_drives import DROOP
+from usd_ros_bridge.spatial.transforms import pose_array
 
 ASSETS = Path(__file__).parents[2] / "assets"
 TWO_WHEELS = (("left_wheel", (0.0, 0.2, 0.0)), ("right_wheel", (0.0, -0.2, 0.0)))
@@ -255,6 +256,24 @@ def test_a_robot_in_a_payload_keeps_its_drives_at_the_inner_prim(tmp_path: Path)
         "/robot/robot/hinge"
     ]
     assert plan.robots[0].base >= 0
+
+
+def test_a_robot_in_a_payload_is_fixed_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / "content.usda").write_text(HEADER.format(name="robot") + spinner())
+    asset = tmp_path / "robot.usda"
+    asset.write_text(
+        HEADER.format(name="robot")
+        + 'def Xform "robot" ( prepend payload = @./content.usda@ )\n{\n'
+        + "    double3 xformOp:translate = (3, 0, 1)\n"
+        + '    uniform token[] xformOpOrder = ["xformOp:translate"]\n}\n'
+    )
+    before = load_plan(asset, physics=True).physics
+    after = load_plan(scaffold(asset, tmp_path / "ros.usda", "--fix-base").path, physics=True).physics
+    assert before is not None
+    assert after is not None
+    for one, other in zip(before.bodies, after.bodies, strict=True):
+        assert pose_array(one.world_from_body) == pytest.approx(pose_array(other.world_from_body))
+    assert any(each.path.endswith("/FixedBase") and not each.dofs for each in after.joints)
 
 
 def test_joints_in_an_instance_get_no_drive(tmp_path: Path) -> None:

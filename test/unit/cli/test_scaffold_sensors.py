@@ -100,6 +100,38 @@ def test_several_sensors_of_a_kind_are_named_after_their_links(tmp_path: Path) -
     }
 
 
+def test_a_link_that_is_named_twice_has_one_sensor(tmp_path: Path) -> None:
+    result = scaffold_text(
+        robot_with_links(), tmp_path, "--imu", "camera_link", "--imu", "/robot/base_link/camera_link"
+    )
+    assert [name for name, kind in result.topics().items() if kind == IMU] == ["/robot/imu"]
+
+
+def test_names_that_are_equal_without_their_ends_get_numbers(tmp_path: Path) -> None:
+    ends = ("front", "front_link", "front_frame")
+    links = "\n    ".join(f'def Xform "{name}" {{}}' for name in ends)
+    text = robot(body("base_link", links), body("tip"), joint("j", "/robot/base_link", "/robot/tip"))
+    arguments = [word for name in ends for word in ("--camera", name, "--lidar", name)]
+    result = scaffold_text(text, tmp_path, *arguments)
+    assert findings(result) == set()
+    found = result.topics()
+    assert {name for name, kind in found.items() if kind == LASER_SCAN} == {
+        "/robot/front/scan", "/robot/front_2/scan", "/robot/front_3/scan",
+    }  # fmt: skip
+    scopes = {name.rpartition("/")[0] for name, kind in found.items() if kind == IMAGE}
+    assert scopes == {name.rpartition("/")[0] for name, kind in found.items() if kind == CAMERA_INFO}
+    assert scopes == {"/robot/front", "/robot/front_camera", "/robot/front_camera_2"}
+
+
+def test_a_link_whose_name_ros_does_not_allow_has_a_topic(tmp_path: Path) -> None:
+    text = robot(
+        body("base_link", 'def Xform "ä_link" {}'), body("tip"), joint("j", "/robot/base_link", "/robot/tip")
+    )
+    result = scaffold_text(text, tmp_path, "--camera", "ä_link", "--lidar", "ä_link")
+    assert {name for name, kind in result.topics().items() if kind == IMAGE} == {"/robot/_/image_raw"}
+    assert findings(result) == set()
+
+
 def test_sensors_can_be_added_to_a_robot_with_interfaces(tmp_path: Path) -> None:
     scaffold(without_layer("rover", tmp_path), tmp_path / "ros.usda", "--lidar", "lidar_link")
     result = scaffold(tmp_path / "ros.usda", tmp_path / "more.usda", "--lidar", "camera_link")

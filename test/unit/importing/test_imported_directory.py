@@ -75,6 +75,20 @@ def test_a_failed_import_leaves_nothing(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
+def test_an_error_of_the_import_itself_is_not_about_the_directory(tmp_path: Path) -> None:
+    """Such as a reader of its output that went away."""
+    target = tmp_path / "robot"
+    with pytest.raises(BrokenPipeError), imported_directory(target, force=False, facts={}):
+        raise BrokenPipeError
+    assert not target.exists()
+
+
+def test_no_more_of_a_directory_than_its_first_file_is_looked_at() -> None:
+    """Files of /proc come and go: a walk over all of them fails."""
+    with pytest.raises(OptionError, match="exists and import did not make it"):
+        check_target(Path("/proc"), force=True)
+
+
 def test_a_failed_import_keeps_what_it_should_replace(tmp_path: Path) -> None:
     fill(tmp_path / "panda", "old")
 

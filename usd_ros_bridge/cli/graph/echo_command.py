@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from usd_ros_bridge.cli.common import FiniteRange
 from usd_ros_bridge.cli.graph.graph_names import (
     absolute,
     find_topic,
@@ -129,7 +130,7 @@ def _part(message: Any, path: Sequence[str]) -> Any:
 @click.option(
     "--timeout",
     metavar="SECONDS",
-    type=click.FloatRange(min=0.0, min_open=True),
+    type=FiniteRange(min=0.0, min_open=True),
     help="End after a time.",
 )
 @click.option("-i", "--include-message-info", "with_info", is_flag=True, help="Print times and numbers, too.")

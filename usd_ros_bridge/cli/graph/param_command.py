@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from usd_ros_bridge.cli.common import FiniteRange
 from usd_ros_bridge.cli.graph.graph_names import absolute
 from usd_ros_bridge.cli.graph.verb_group import (
     GraphError,
@@ -58,7 +59,7 @@ def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
     timeout = click.option(
         "--timeout",
         metavar="SECONDS",
-        type=click.FloatRange(min=0.0),
+        type=FiniteRange(min=0.0),
         default=None,
         help="Wait so long at most for the node (default: 5 s).",
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from usd_ros_bridge.cli.common import FiniteRange
 from usd_ros_bridge.cli.graph.graph_names import absolute, interface_class
 from usd_ros_bridge.cli.graph.qos_options import QosOptions, qos_options
 from usd_ros_bridge.cli.graph.verb_group import GraphError, GraphOptions, graph_options, show
@@ -18,7 +19,7 @@ from usd_ros_bridge.cli.graph.yaml_values import check_fields, read_values, valu
 if TYPE_CHECKING:
     from usd_ros_bridge.cli.graph.peer_client import PeerClient
 
-_POSITIVE = click.FloatRange(min=0.0, min_open=True)
+_POSITIVE = FiniteRange(min=0.0, min_open=True)
 _TOLD_EVERY_S = 1.0
 
 

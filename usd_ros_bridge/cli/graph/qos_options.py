@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from usd_ros_bridge.cli.common import FiniteRange
 from usd_ros_bridge.cli.graph.verb_group import Decorator, show
 from usd_ros_bridge.errors import OptionError, one_of
 
@@ -146,7 +147,7 @@ def _options(entity: str, profile: str) -> list[Decorator]:
         click.option(
             "--qos-liveliness-lease-duration-seconds",
             metavar="SECONDS",
-            type=click.FloatRange(min=0.0),
+            type=FiniteRange(min=0.0),
             help="Liveliness lease duration.",
         ),
     ]

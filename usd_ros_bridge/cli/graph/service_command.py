@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from usd_ros_bridge.cli.common import FiniteRange
 from usd_ros_bridge.cli.graph.graph_names import absolute, interface_class, unknown, visible
 from usd_ros_bridge.cli.graph.qos_options import QosOptions, qos_options
 from usd_ros_bridge.cli.graph.verb_group import (
@@ -127,7 +128,7 @@ def _find_types(client: PeerClient, graph: GraphOptions, name: str, *, settle: f
     "-r",
     "--rate",
     metavar="HZ",
-    type=click.FloatRange(min=0.0, min_open=True),
+    type=FiniteRange(min=0.0, min_open=True),
     help="Repeat the call so often.",
 )
 @qos_options("client", "services_default")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from usd_ros_bridge.cli.common import FiniteRange
 from usd_ros_bridge.errors import BridgeError, escaped
 from usd_ros_bridge.process_settings import Ending, ended_by_signals, fail
 from usd_ros_bridge.requirements import is_installed
@@ -172,7 +173,7 @@ def graph_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option(
         "--spin-time",
         metavar="SECONDS",
-        type=click.FloatRange(min=0.0),
+        type=FiniteRange(min=0.0),
         help="Wait so long for discovery: at most for something that has a name (default: 5 s, or 10 s where no "
         "other node is found), else without a change of the graph (default: 0.5 s; 5 s at least where no other node is "
         "found).",
