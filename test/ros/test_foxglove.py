@@ -311,14 +311,14 @@ def test_a_flood_of_messages_is_limited(serve: Serve, ros_harness: Any) -> None:
     ros_harness.node.create_subscription(String, "/flood", heard.append, 10)
     channel = client.advertise("/flood", "std_msgs/msg/String")
     data = serialize_message(String(data="x"))
-    # How many it takes depends on how fast this machine sends. No more than that: the server takes its time for each.
-    deadline = time.monotonic() + 60.0
-    while not client.warnings("more than 1000 messages a second"):
-        assert time.monotonic() < deadline, "waited 60 s for a warning"
-        for _ in range(3000):
+    # How many it takes depends on how fast this machine sends. The server takes its time for each that is too much.
+    for count in (3000, 6000, 12_000):
+        for _ in range(count):
             client.publish(channel, data)
         with suppress(AssertionError):
-            client.wait_for(lambda: bool(client.statuses), "a warning", timeout=0.2)
+            client.wait_for(lambda: bool(client.statuses), "a warning", timeout=5.0)
+            break
+    assert client.warnings("more than 1000 messages a second")
     ros_harness.wait_for(lambda: bool(heard), what="some messages")
 
 
