@@ -66,6 +66,9 @@ if importlib.util.find_spec("hypothesis") is not None:
     hypothesis.settings.load_profile("suite")
 
 LONGEST_VALUE_IN_A_NAME = 200
+WAIT_S = 60.0
+"""How long a test waits for what has to come, seconds. Discovery repeats after three seconds what was lost, and a busy
+machine loses more than one message. What comes at once costs nothing."""
 
 
 class MissingRequirement(pytest.Item):
@@ -252,7 +255,7 @@ class RosHarness:
         self.node = observer.node
         self.executor = observer.executor
 
-    def wait_for(self, condition: Callable[[], bool], *, timeout: float = 10.0, what: str = "") -> None:
+    def wait_for(self, condition: Callable[[], bool], *, timeout: float = WAIT_S, what: str = "") -> None:
         """Spins until the condition holds; fails the test, naming what was awaited, at the time-out."""
         self._observer.wait_for(
             condition, timeout=timeout, what=what or str(condition), advance=self._observer.spin_once
@@ -293,7 +296,7 @@ class RosHarness:
             goal: The goal.
         """
         return self._observer.send_goal(
-            name, kind, goal, feedback=None, timeout=10.0, advance=self._observer.spin_once
+            name, kind, goal, feedback=None, timeout=WAIT_S, advance=self._observer.spin_once
         )
 
 

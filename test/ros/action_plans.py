@@ -162,3 +162,4 @@ class Client:
 
     def close(self) -> None:
         self._client.destroy()
+        self._harness.node.destroy_client(self._cancel_all)

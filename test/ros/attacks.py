@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from action_plans import Client
 from control_msgs.action import FollowJointTrajectory, ParallelGripperCommand
 from geometry_msgs.msg import PoseStamped, TransformStamped, Twist, TwistStamped
+from parameter_client import call
 from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy._rclpy_pybind11 import RCLError
-from rclpy.action import ActionClient
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
@@ -92,25 +93,20 @@ class Peer:
     def set_parameter(self, name: str, value: Any, *, kind: Any = SetParameters) -> None:
         message = Parameter(name, value=value).to_parameter_msg()
         suffix = "set_parameters_atomically" if kind is SetParametersAtomically else "set_parameters"
-        self.call(kind, f"~/{suffix}", kind.Request(parameters=[message]))
+        call(self.harness, self._bridge, kind, suffix, kind.Request(parameters=[message]), timeout=ANSWER_S)
 
     def goal(self, kind: Any, name: str, goal: Any, *, cancel: bool = False) -> None:
         """Sends a goal and waits for its end, whatever that is."""
-        client = ActionClient(self.node, kind, name)
+        client = Client(self.harness, kind, name)
         try:
-            self.harness.wait_for(client.server_is_ready, what=name)
-            sent = client.send_goal_async(goal)
-            self.harness.wait_for(sent.done, timeout=ANSWER_S, what=f"the answer of {name}")
-            handle = sent.result()
-            if not handle.accepted:
+            sent = client.send(goal)
+            if not sent.handle.accepted:
                 return
-            result = handle.get_result_async()
             if cancel:
-                canceled = handle.cancel_goal_async()
-                self.harness.wait_for(canceled.done, timeout=ANSWER_S, what="the cancel")
-            self.harness.wait_for(result.done, timeout=ANSWER_S, what=f"the result of {name}")
+                client.cancel(sent)
+            client.wait(sent)
         finally:
-            client.destroy()
+            client.close()
 
     def spin(self, times: int = 10) -> None:
         for _ in range(times):

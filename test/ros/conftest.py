@@ -63,7 +63,8 @@ class RunningBridge:
 
     def close(self) -> None:
         self.bridge.close()
-        assert self._thread.ident is None or self.has_ended(5.0)
+        # Long enough for a machine that is busy, and short enough for pytest to tell of it before its own time-out.
+        assert self._thread.ident is None or self.has_ended(30.0)
 
     def has_ended(self, timeout: float) -> bool:
         """Return whether `spin` returned within a time, in seconds."""

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from action_msgs.msg import GoalStatus
+from action_plans import Client, Sent
 from builtin_interfaces.msg import Duration
 from control_msgs.action import FollowJointTrajectory, GripperCommand, ParallelGripperCommand
 from geometry_msgs.msg import TwistStamped
 from nav_msgs.msg import Odometry
 from parameter_client import ParameterClient
-from rclpy.action import ActionClient
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
@@ -68,41 +68,40 @@ def succeeded(harness: Any, kind: Any, name: str, goal: Any) -> Any:
     return answer.result
 
 
-def send_arm_goal(harness: Any, running: Any, *positions: float) -> Any:
-    """Sends the example arm to a position; returns the handle of the goal."""
+def send_arm_goal(harness: Any, running: Any, *positions: float) -> Sent:
+    """Sends the example arm to a position; where the goal is accepted, waits for its end."""
     (controller,) = [
         each for each in running.bridge.controllers() if each.schema == "RosControlJointTrajectoryAPI"
     ]
     action = next(
         row.name for row in running.bridge.status().interfaces if row.type.endswith("FollowJointTrajectory")
     )
-    client = ActionClient(harness.node, FollowJointTrajectory, action)
-    harness.wait_for(client.server_is_ready, what=action)
+    client = Client(harness, FollowJointTrajectory, action)
     goal = FollowJointTrajectory.Goal()
     goal.trajectory = JointTrajectory(
         joint_names=list(controller.joints),
         points=[point(*positions, *[0.0] * (len(controller.joints) - len(positions)))],
     )
-    sent = client.send_goal_async(goal)
-    harness.wait_for(sent.done, what="the answer to a goal")
-    return sent.result()
+    sent = client.send(goal)
+    if sent.handle.accepted:
+        client.wait(sent)
+    client.close()
+    return sent
 
 
 def test_a_goal_beyond_a_limit_is_rejected_or_clamped_as_the_parameter_says(
     start: Any, ros_harness: Any
 ) -> None:
     running = start(plan_of("examples/arm/arm.usda"))
-    assert not send_arm_goal(ros_harness, running, 9.5).accepted
+    assert not send_arm_goal(ros_harness, running, 9.5).handle.accepted
     (reason,) = running.warnings.containing("rejected", "beyond its upper limit")
     assert "in point 0 is 9.5" in reason
     assert ParameterClient(ros_harness).set("beyond_limits", "clamp") == ""
     ros_harness.wait_for(lambda: running.bridge.plan.options.beyond_limits == "clamp", what="the change")
-    handle = send_arm_goal(ros_harness, running, 9.5)
-    assert handle.accepted
-    result = handle.get_result_async()
-    ros_harness.wait_for(result.done, what="a result")
-    assert result.result().status == GoalStatus.STATUS_SUCCEEDED
-    assert "clamped: the position of joint" in result.result().result.error_string
+    sent = send_arm_goal(ros_harness, running, 9.5)
+    assert sent.handle.accepted
+    assert sent.status == GoalStatus.STATUS_SUCCEEDED
+    assert "clamped: the position of joint" in sent.result.error_string
     assert running.warnings.containing("clamped", "beyond its upper limit")
 
 

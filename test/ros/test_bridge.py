@@ -187,7 +187,9 @@ def test_simulated_time_stamps_what_is_sent(start, ros_harness):
 
     ticks = {"count": 0}
     ros_harness.wait_for(tick, what="transforms in simulated time")
-    assert {message.transforms[0].header.stamp.sec for message in received} <= {100, 101, 102, 103, 104}
+    # Whatever the machine does meanwhile, no stamp is later than that of the last clock.
+    latest = 100 + ticks["count"] // 50
+    assert all(100 <= message.transforms[0].header.stamp.sec <= latest for message in received)
     assert received[-1].transforms[0].header.stamp.nanosec % 20_000_000 == 0
 
 

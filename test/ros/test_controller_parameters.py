@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 import rclpy
+from action_plans import Client
 from control_msgs.action import FollowJointTrajectory
+from parameter_client import call
 from pxr import Sdf, Usd, UsdGeom, UsdPhysics
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import (
@@ -19,7 +21,6 @@ from rcl_interfaces.srv import (
     SetParameters,
     SetParametersAtomically,
 )
-from rclpy.action import ActionClient
 from rclpy.context import Context
 from rclpy.node import Node
 from rclpy.parameter import Parameter as NodeParameter
@@ -68,14 +69,7 @@ class Services:
         self._harness = harness
 
     def call(self, kind: Any, name: str, request: Any) -> Any:
-        client = self._harness.node.create_client(kind, f"/usd_ros_bridge/{name}")
-        try:
-            self._harness.wait_for(client.service_is_ready, what=name)
-            future = client.call_async(request)
-            self._harness.wait_for(future.done, what=name)
-            return future.result()
-        finally:
-            self._harness.node.destroy_client(client)
+        return call(self._harness, "/usd_ros_bridge", kind, name, request)
 
     def set(self, values: dict[str, Any]) -> str:
         """Sets one by one; returns the first reason why not."""
@@ -144,14 +138,8 @@ def send_goal(harness: Any, bridge: Bridge) -> Any:
     goal = FollowJointTrajectory.Goal()
     goal.trajectory.joint_names = list(joints)
     goal.trajectory.points = [JointTrajectoryPoint(positions=[0.1] * len(joints))]
-    client = ActionClient(harness.node, FollowJointTrajectory, name)
-    try:
-        harness.wait_for(client.server_is_ready, what=name)
-        sent = client.send_goal_async(goal)
-        harness.wait_for(sent.done, what="the answer to a goal")
-        return sent.result()
-    finally:
-        client.destroy()
+    # Closed with the harness: a goal in progress has its result when the bridge closes, and somebody to take it.
+    return Client(harness, FollowJointTrajectory, name).send(goal).handle
 
 
 def test_a_goal_after_a_switch_finds_it_done_also_before_the_tick(

@@ -27,6 +27,8 @@ ASSETS = Path(__file__).parent.parent / "assets"
 NODE = "usd_ros_bridge"
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 QUICK = {"diagnostics_rate": 10.0}
+BUSY = ("periods passed without a message", " Hz of ", "there is too little time")
+"""Words of warnings that a busy machine has coming: a stall of one period shows for ten seconds."""
 
 
 class Listener:
@@ -67,18 +69,20 @@ def test_a_round_tells_of_everything_once(start, ros_harness, listener):
     heard = []
     ros_harness.node.create_subscription(JointState, "/arm/joint_states", heard.append, 10)
     start(plan(JOINT_STATES, JOINT_COMMANDS), **QUICK)
-    states = listener.wait_for("publisher /arm/joint_states", DiagnosticStatus.OK, "Hz")
-    assert states.hardware_id == "/arm"
+
+    def is_told():
+        return (
+            listener.level("publisher /arm/joint_states") is not None
+            and 45.0 < float(listener.values("publisher /arm/joint_states")["achieved rate (Hz)"]) < 55.0
+            and listener.values("publisher /arm/joint_states")["subscribers"] == "1"
+            # Empty where no tick came between two rounds.
+            and listener.values("backend")["step time, mean (ms)"] != ""
+        )
+
+    ros_harness.wait_for(is_told, timeout=90.0, what="the rate, the subscriber and a step")
+    assert listener.statuses[f"{NODE}: publisher /arm/joint_states"].hardware_id == "/arm"
     values = listener.values("publisher /arm/joint_states")
-    assert (values["authored rate (Hz)"], values["subscribers"], values["prim"]) == (
-        "50",
-        "1",
-        JOINT_STATES.path,
-    )
-    ros_harness.wait_for(
-        lambda: 45.0 < float(listener.values("publisher /arm/joint_states")["achieved rate (Hz)"]) < 55.0,
-        what="the rate",
-    )
+    assert (values["authored rate (Hz)"], values["prim"]) == ("50", JOINT_STATES.path)
     names = [each.name for each in listener.arrays[-1].status]
     assert len(names) == len(set(names))
     assert set(names) >= {
@@ -88,7 +92,11 @@ def test_a_round_tells_of_everything_once(start, ros_harness, listener):
             "publisher /arm/tf", "publisher /arm/tf_static",
         )
     }  # fmt: skip
-    assert {each.level for each in listener.arrays[-1].status} == {DiagnosticStatus.OK}
+    assert not [
+        (each.name, each.message)
+        for each in listener.arrays[-1].status
+        if each.level != DiagnosticStatus.OK and not any(text in each.message for text in BUSY)
+    ]
     assert listener.arrays[-1].header.stamp.sec > 0
     backend = listener.values("backend")
     assert backend["backend"] == "KinematicBackend"

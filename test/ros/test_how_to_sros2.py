@@ -47,12 +47,11 @@ def test_the_policy_is_what_the_bridge_uses(ros_harness, domain_id, tmp_path):
                 (NODE, "/") in node.get_node_names_and_namespaces()
                 and now("get_publisher_names_and_types_by_node") == allowed("topic", "publish")
                 and now("get_service_names_and_types_by_node") == allowed("service", "reply")
+                and now("get_subscriber_names_and_types_by_node") - ON_DEMAND
+                == allowed("topic", "subscribe") - ON_DEMAND
             ),
-            timeout=30.0,
+            timeout=60.0,
             what="the names of the policy",
-        )
-        assert now("get_subscriber_names_and_types_by_node") - ON_DEMAND == (
-            allowed("topic", "subscribe") - ON_DEMAND
         )
         assert not now("get_client_names_and_types_by_node")
         assert bridge.interrupt() == 0

@@ -53,8 +53,9 @@ def stamp_ns(message: Any) -> int:
 def test_publishers_that_did_not_change_are_the_same_to_everyone(start, edited_asset, ros_harness):
     running = start(load_plan(edited_asset))
     bridge, node = running.bridge, ros_harness.node
-    ros_harness.wait_for(lambda: gids(node, SCAN) and gids(node, STATES), what="discovery")
-    before, known = publishers(bridge), {name: gids(node, name) for name in (STATES, SCAN, "/rover/tf")}
+    kept = (STATES, SCAN, "/rover/tf")
+    ros_harness.wait_for(lambda: all(gids(node, name) for name in kept), what="discovery")
+    before, known = publishers(bridge), {name: gids(node, name) for name in kept}
     report = bridge.change(variants=head("both")).result(TIMEOUT_S)
     assert report.opened == (f"publisher {POINTS}",)
     assert report.closed == ()

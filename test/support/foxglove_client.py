@@ -37,6 +37,8 @@ class FoxgloveClient:
             f"ws://{host}:{port}",
             subprotocols=["foxglove.sdk.v1"],
             max_size=None,
+            # A server that is busy greets late.
+            open_timeout=60.0,
             compression=None,  # type: ignore[list-item]
         )
         self.info: dict[str, Any] = {}

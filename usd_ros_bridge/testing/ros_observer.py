@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
 import rclpy
+from action_msgs.srv import CancelGoal
 from rclpy.action import (
     ActionClient,
     get_action_client_names_and_types_by_node,
@@ -31,6 +33,8 @@ from usd_ros_bridge.testing.transform_buffer import TransformBuffer, only_namesp
 
 POLL_S = 0.01
 """How often a condition is asked again where no callback comes, seconds."""
+_ASK_AGAIN_S = 0.5
+"""How long an answer may take before it counts as lost, seconds."""
 _STATIC_QOS = QosPlan(reliability="reliable", durability="transient_local", depth=100)
 
 Advance = Callable[[], object]
@@ -204,6 +208,8 @@ class RosObserver:
         action_class = interface_class(action_type) if isinstance(action_type, str) else action_type
         message = make_message(action_class.Goal, goal)
         client = ActionClient(self.node, action_class, name)
+        # Made last: a server that knows it knows the others, too.
+        probe = self.node.create_client(CancelGoal, f"{name}/_action/cancel_goal")
         deadline = time.monotonic() + timeout
 
         def wait(condition: Callable[[], Any], what: str) -> None:
@@ -221,6 +227,9 @@ class RosObserver:
 
         try:
             wait(client.server_is_ready, "server")
+            # The middleware drops an answer to a client that the server has not discovered yet. A goal is sent once, so
+            # before it the server is asked, until it answers, to cancel a goal that does not exist.
+            wait(_answers(probe), "answer")
             sent = client.send_goal_async(message, feedback_callback=show)
             wait(sent.done, "answer to the goal")
             handle = sent.result()
@@ -230,6 +239,7 @@ class RosObserver:
             wait(result.done, "result")
             return result.result()
         finally:
+            self.node.destroy_client(probe)
             client.destroy()
 
     def _actions_like(self, name: str, what: str) -> str:
@@ -385,6 +395,26 @@ def interface_class(name: str) -> Any:
         return import_interface(name, AmentCatalog())
     except (BridgeError, ImportError) as error:
         pytest.fail(f"{name}: {error}")
+
+
+def _answers(probe: Any) -> Callable[[], bool]:
+    """Return a condition: whether an action's server has answered a request to cancel an unknown goal.
+
+    The condition sends the request, and sends it again while no answer comes.
+    """
+    request = CancelGoal.Request()
+    request.goal_info.goal_id.uuid = list(uuid.uuid4().bytes)
+    sent: list[Any] = []
+    again_s = 0.0
+
+    def answered() -> bool:
+        nonlocal again_s
+        if time.monotonic() >= again_s and probe.service_is_ready():
+            again_s = time.monotonic() + _ASK_AGAIN_S
+            sent.append(probe.call_async(request))
+        return any(each.done() for each in sent)
+
+    return answered
 
 
 def _qos_fault(offered: Any, requested: Any) -> str:
