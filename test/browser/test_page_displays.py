@@ -17,6 +17,8 @@ from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.view.page import Page
 
 EVIL = '<img src="http://elsewhere.invalid/x.png" onerror="document.title=1">'
+# A browser without a graphics card takes its time, and a test waits for it more than once.
+pytestmark = pytest.mark.timeout(400)
 
 
 @pytest.fixture

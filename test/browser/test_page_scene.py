@@ -15,6 +15,9 @@ from sensor_msgs.msg import JointState
 from page_runs import ARM, ROVER
 from usd_ros_bridge.api import load_plan
 
+# A browser without a graphics card takes its time, and a test waits for it more than once.
+pytestmark = pytest.mark.timeout(400)
+
 
 def orange(picture: np.ndarray) -> int:
     """Return how many pixels have the colour of the rover's hull (hsv 20 to 40 degrees, lit or in the shade)."""
@@ -51,7 +54,6 @@ def test_a_hidden_robot_leaves_the_others(own_page, open_page) -> None:
     assert (gone.astype(int).max(axis=-1) < 250).mean() > 0.5
 
 
-@pytest.mark.timeout(400)
 def test_the_picture_follows_the_joints_and_stays_while_nothing_moves(
     run_bridge, open_page, ros_harness
 ) -> None:

@@ -20,6 +20,8 @@ from usd_ros_bridge.report.html_page import AssetReport, write_page
 
 WAIT_MS = 90_000.0
 SIZE = {"width": 1100, "height": 800}
+# A browser without a graphics card takes its time, and a test waits for it more than once.
+pytestmark = pytest.mark.timeout(400)
 EXPECTED = re.compile(r"GPU stall due to ReadPixels")
 """What this browser says of pictures that a test takes."""
 

@@ -15,12 +15,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 pytest.importorskip("rclpy", reason="rclpy is not installed: make setup, or source ROS 2")
 
+from load_reports import says_busy
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.ros.bridge import Bridge
-
-LOAD_KINDS = frozenset({"schedule.stall", "loop.overrun", "time.slow", "sensor.slow", "source.slow"})
-"""Reports that say that the machine is busy: other tests may run on it."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -42,7 +40,7 @@ class Reports:
     @property
     def faults(self) -> list[tuple[str, str]]:
         """All of them but those that say that the machine is busy."""
-        return [(kind, message) for kind, message in self.entries if kind.partition(":")[0] not in LOAD_KINDS]
+        return [(kind, message) for kind, message in self.entries if not says_busy(kind)]
 
     def containing(self, *texts: str) -> list[str]:
         return [message for _, message in self.entries if all(text in message for text in texts)]

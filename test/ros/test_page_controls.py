@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import statistics
 import threading
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,8 @@ from std_msgs.msg import Float64MultiArray
 
 from usd_ros_bridge import Bridge, load_plan
 from usd_ros_bridge.options import PlanOptions, ReadOptions
+from usd_ros_bridge.ros.endpoints import action_client
+from usd_ros_bridge.view import node_parameters, service_buttons, simulation_controls, variant_controls
 from usd_ros_bridge.view.drive_controls import DriveControls
 from usd_ros_bridge.view.plan_follower import PlanSource
 from usd_ros_bridge.view.simulation_controls import FASTEST, SimulationControls
@@ -62,11 +66,25 @@ def hear(ros_harness):
     return lambda kind, topic: Heard(ros_harness, kind, topic)
 
 
+@pytest.fixture
+def patient(monkeypatch):
+    """The page waits longer for a bridge: on a busy machine, one takes a while to be found and to answer."""
+    for module in (service_buttons, node_parameters, simulation_controls):
+        monkeypatch.setattr(module, "TIMEOUT_S", 60.0)
+    monkeypatch.setattr(action_client, "SERVER_WAIT_S", 60.0)
+
+
 def connect(page, running, topic, *others):
     """Wait until what the page sends on a topic reaches the bridge, and those of the test that listen."""
     page.wait_for(lambda: page.is_heard(topic, 1 + len(others)), what=f"who listens to {topic}")
     page.wait_for(lambda: running.row(topic, "subscription").matched > 0, what="the page's publisher")
     page.wait_for(lambda: all(each.subscription.get_publisher_count() for each in others))
+
+
+def meet(page, running, service):
+    """Wait until the page has found a service of the bridge, and the bridge a client of it."""
+    page.wait_for(lambda: page.graph.has_service(service), what=service)
+    page.wait_for(lambda: running.bridge.node.count_clients(service) > 0, what=f"a client of {service}")
 
 
 def test_a_slider_moves_a_joint(start, ros_harness, hear):
@@ -154,7 +172,8 @@ def test_a_control_sends_thirty_messages_a_second_at_most(start, ros_harness, he
         connect(page, running, "/arm/joint_commands", commands)
         page.handle("Live", JOINTS).value = True
         began, moved = time.monotonic(), 0
-        while time.monotonic() - began < 1.0:
+        # More often than it may send, also where a turn takes long.
+        while time.monotonic() - began < 1.0 or moved <= 31:
             moved += 1
             page.handle("joint_2", JOINTS).value = 0.1 + 0.001 * moved
             page.update()
@@ -165,7 +184,6 @@ def test_a_control_sends_thirty_messages_a_second_at_most(start, ros_harness, he
             )
         )
         passed = time.monotonic() - began
-        assert moved > 31
         assert len(commands.messages) <= 31 * max(passed, 1.0)
 
 
@@ -298,9 +316,16 @@ def test_a_pad_sends_ten_times_a_second(start, ros_harness, hear):
     with control_page(plan, ros_harness, DriveControls()) as page:
         connect(page, running, "/rover/cmd_vel", twists)
         page.handle("Speed").value = 1.0
-        began = time.monotonic()
-        page.wait_for(lambda: time.monotonic() > began + 1.0)
-        assert 2 <= len(twists.messages) <= 10.5 * (time.monotonic() - began) + 1
+        began, times = time.monotonic(), []
+
+        def has_ten():
+            times.extend([time.monotonic()] * (len(twists.messages) - len(times)))
+            return len(times) >= 10
+
+        page.wait_for(has_ten, what="ten twists")
+        assert len(twists.messages) <= 10.5 * (time.monotonic() - began) + 1
+        # Of most of them: the test may get no time to run between two.
+        assert statistics.median(later - earlier for earlier, later in pairwise(times)) < 0.5
 
 
 def test_a_fleet_shows_one_robot_at_a_time(start, ros_harness, hear):
@@ -318,6 +343,7 @@ def test_a_fleet_shows_one_robot_at_a_time(start, ros_harness, hear):
 # --- Goals and services ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_trajectory_is_followed_and_its_result_is_shown(start, ros_harness, hear):
     plan = load_plan(ARM)
     start(plan, "kinematic")
@@ -327,11 +353,12 @@ def test_a_trajectory_is_followed_and_its_result_is_shown(start, ros_harness, he
         page.handle("Duration").value = 0.6
         page.handle("joint_5", TRAJECTORY).value = 0.9
         page.click("Send", TRAJECTORY)
-        page.wait_for(lambda: page.says("Running: "), what="feedback")
+        # Feedback is on the page for 0.6 s only, or never. The next test, whose goal lasts, waits for it.
         page.wait_for(lambda: page.says("Succeeded"), what="the result")
-        assert states.position("joint_5") == pytest.approx(0.9, abs=1e-3)
+        page.wait_for(lambda: states.position("joint_5") == pytest.approx(0.9, abs=1e-3), what="the pose")
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_trajectory_is_canceled(start, ros_harness):
     plan = load_plan(ARM)
     start(plan, "kinematic")
@@ -345,6 +372,7 @@ def test_a_trajectory_is_canceled(start, ros_harness):
         page.wait_for(lambda: page.says("Canceled"), what="the result")
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_gripper_opens_and_closes(start, ros_harness, hear):
     plan = load_plan(ARM)
     start(plan, "kinematic")
@@ -369,6 +397,7 @@ def test_a_goal_without_a_server_is_one_line(ros_harness):
         page.wait_for(lambda: page.says("no server within 10 s"), timeout=30.0, what="the time-out")
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_rejected_goal_is_one_line(start, ros_harness):
     plan = load_plan(ARM)
     running = start(plan, "null")
@@ -378,10 +407,12 @@ def test_a_rejected_goal_is_one_line(start, ros_harness):
         page.wait_for(lambda: page.says("rejected"), what="the refusal")
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_service_is_called_and_its_answer_is_shown(start, ros_harness):
     plan = load_plan(ROVER)
-    start(plan, "kinematic")
+    running = start(plan, "kinematic")
     with control_page(plan, ros_harness, DriveControls()) as page:
+        meet(page, running, "/rover/set_headlights")
         page.click("Off")
         page.wait_for(lambda: page.says("Done: 2 lights are off"), what="the answer")
         page.click("On")
@@ -411,6 +442,7 @@ def now_ns(clock):
     return clock.last.clock.sec * 1_000_000_000 + clock.last.clock.nanosec
 
 
+@pytest.mark.usefixtures("patient")
 def test_time_is_paused_stepped_reset_and_made_faster(start, ros_harness, hear):
     pytest.importorskip("mujoco", reason="MuJoCo is not installed: make setup")
     plan = load_plan(ARM)
@@ -445,11 +477,13 @@ def test_time_is_paused_stepped_reset_and_made_faster(start, ros_harness, hear):
         assert page.browser.notices == []
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_refused_step_is_a_notification(start, ros_harness):
     pytest.importorskip("mujoco", reason="MuJoCo is not installed: make setup")
     plan = load_plan(ARM)
-    start(plan, "mujoco")
+    running = start(plan, "mujoco")
     with control_page(plan, ros_harness, SimulationControls()) as page:
+        meet(page, running, "/usd_ros_bridge/step")
         page.click("Step")
         page.wait_for(lambda: bool(page.browser.notices), what="the refusal")
         title, text = page.browser.notices[0]
@@ -472,6 +506,7 @@ def page_plan(asset):
     return PlanSource(asset=str(asset), read=ReadOptions(), options=PlanOptions()).load()
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_variant_switches_the_bridge(start, ros_harness):
     running = start(load_plan(ARM), "kinematic")
     parameters = ParameterClient(ros_harness)
@@ -489,9 +524,11 @@ def test_a_variant_switches_the_bridge(start, ros_harness):
         assert page.browser.notices == []
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_refused_variant_is_a_notification_and_the_drop_down_shows_what_is_live(start, ros_harness):
-    start(load_plan(ARM), "kinematic", remote_control="read_only")
+    running = start(load_plan(ARM), "kinematic", remote_control="read_only")
     with control_page(page_plan(ARM), ros_harness, VariantControls()) as page:
+        meet(page, running, "/usd_ros_bridge/set_parameters")
         choice = page.handle("gripper")
         live = choice.value
         choice.value = "suction"
@@ -539,7 +576,22 @@ def Xform "robot" (
 """
 
 
-def test_a_variant_that_planning_refuses_is_set_back_with_the_reason(ros_harness, tmp_path):
+def hears_log(page, bridge):
+    """Return whether page and bridge have found each other's ends of /rosout: a line is sent once."""
+    node = page.graph.node()
+    ends = [each for each in node.subscriptions if each.topic_name == "/rosout"]
+    publishers = node.get_publishers_info_by_topic("/rosout")
+    return (
+        any(each.node_name == bridge.node.get_name() for each in publishers)
+        and any(each.get_publisher_count() == len(publishers) for each in ends)
+        and bridge.node.count_subscribers("/rosout") > 0
+    )
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_variant_that_planning_refuses_is_set_back_with_the_reason(ros_harness, tmp_path, monkeypatch):
+    # The reason comes by another topic, and may be late.
+    monkeypatch.setattr(variant_controls, "_REASON_S", 60.0)
     asset = tmp_path / "robot.usda"
     asset.write_text(CONTEXT_AS_A_VARIANT)
     bridge = Bridge(load_plan(asset), "kinematic")
@@ -549,7 +601,7 @@ def test_a_variant_that_planning_refuses_is_set_back_with_the_reason(ros_harness
     try:
         with control_page(page_plan(asset), ros_harness, VariantControls()) as page:
             choice = page.handle("kind")
-            page.wait_for(lambda: page.graph.node().count_publishers("/rosout") > 1, what="the bridge's log")
+            page.wait_for(lambda: hears_log(page, bridge), what="the bridge's log")
             choice.value = "prop"
             page.wait_for(lambda: bool(page.browser.notices), what="the refusal")
             title, reason = page.browser.notices[0]

@@ -23,6 +23,9 @@ from usd_ros_bridge.view.page_server import check_address, page_url
 
 pytest.importorskip("viser", reason="viser is not installed: make setup-tests")
 
+# More than the start and the end of a process may take on a busy machine.
+pytestmark = pytest.mark.timeout(300)
+
 Begin = Callable[..., PageRun]
 
 
@@ -69,7 +72,7 @@ def test_run_serves_the_page_to_its_own_address_and_ends_with_the_bridge(begin: 
     assert status_of(url, Origin=url) == 200
     page = run.page_id
     assert run.interrupt() == 0
-    assert wait_for_end(page, 1.5)
+    assert wait_for_end(page, 30.0)
     assert "Traceback" not in run.output
 
 
@@ -85,7 +88,7 @@ def test_a_bridge_that_is_killed_leaves_no_page_behind(begin: Begin) -> None:
     run = begin("run", ARM, "--no-live", "--view")
     page = run.page_id
     run.process.kill()
-    assert wait_for_end(page, 3.0)
+    assert wait_for_end(page, 30.0)
 
 
 def test_a_port_in_use_is_one_line_with_the_remedy(begin: Begin) -> None:
@@ -131,7 +134,7 @@ def test_view_shows_joint_states_and_view_of_another_bridge_needs_no_bridge(begi
 def test_an_asset_that_is_missing_ends_a_page_without_a_bridge_in_one_line(begin: Begin) -> None:
     run = begin("view", "/nowhere/robot.usda", "--no-bridge")
     run.wait_for_line("usd_ros_bridge: .*nowhere/robot.usda")
-    assert run.process.wait(20.0) == 2
+    assert run.process.wait(60.0) == 2
     assert "Traceback" not in run.output
 
 

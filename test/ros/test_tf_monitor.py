@@ -17,7 +17,8 @@ GLOBAL = TfOutput(tf="/tf", tf_static="/tf_static")
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr("usd_ros_bridge.ros.tf.monitor.SUBSCRIBED_S", 1.0)
+    """Looks come soon after each other. A monitor listens until the test ends: a sender may get no time to run."""
+    monkeypatch.setattr("usd_ros_bridge.ros.tf.monitor.SUBSCRIBED_S", 60.0)
     monkeypatch.setattr("usd_ros_bridge.ros.tf.broadcaster.CHECK_RATE", 20.0)
 
 
@@ -28,7 +29,7 @@ def findings(running):
 def wait_for(harness, running, kind, *texts):
     harness.wait_for(
         lambda: [f for f in findings(running) if f.kind == kind and all(t in f.message for t in texts)],
-        timeout=20.0,
+        timeout=60.0,
         what=f"{kind} of {texts}",
     )
     told = [kind for kind, message in running.warnings.entries if all(text in message for text in texts)]
@@ -54,7 +55,7 @@ def test_latched_senders_that_were_there_before_are_all_heard(start, ros_harness
         sending("/arm/tf_static", ("left", "tool"), node="third"),
     ):
         counted = ros_harness.node.count_publishers
-        ros_harness.wait_for(lambda: counted("/arm/tf_static") == 3, what="three senders")
+        ros_harness.wait_for(lambda: counted("/arm/tf_static") == 3, timeout=60.0, what="three senders")
         running = start(plan())
         wait_for(ros_harness, running, "parents", "/first", "/second", "/third")
         ros_harness.wait_for(
@@ -144,7 +145,9 @@ def test_a_tree_on_its_own_topics_and_a_node_on_the_global_ones(start, ros_harne
             wait_for(ros_harness, running, "split", f"{namespace.rstrip('/')}/driver", "/tf", "base")
         else:
             ros_harness.wait_for(
-                lambda: ros_harness.node.count_publishers("/tf") == 1 and looks(running) > 40, what="looks"
+                lambda: ros_harness.node.count_publishers("/tf") == 1 and looks(running) > 40,
+                timeout=60.0,
+                what="looks",
             )
             assert not findings(running)
     ros_harness.wait_for(lambda: not findings(running), what="the finding to go")

@@ -30,7 +30,7 @@ CHROMIUM_FLAGS = (
 )
 """Of a browser without a screen, a GPU, or anything to ask of its makers."""
 START_S = 90.0
-END_S = 20.0
+END_S = 60.0
 
 
 class PageRun(LoggedProcess):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from load_reports import says_busy
 from usd_ros_bridge import Bridge, BridgeOptions, PlanOptions, load_plan
 from usd_ros_bridge.backends.base import ObstacleBackend
 from usd_ros_bridge.spatial.transforms import FloatArray
@@ -21,7 +22,7 @@ class RunningShard:
 
     Attributes:
         bridge: The bridge.
-        warnings: What it warned of.
+        warnings: What it warned of, but for a busy machine.
         news: What it logged besides.
         poses: Pose of each body, by bridge time (ns) and prim path.
     """
@@ -34,7 +35,7 @@ class RunningShard:
             plan,
             "mujoco",
             options=options,
-            report=lambda _, text: self.warnings.append(text),
+            report=self._warn,
             inform=lambda _, text: self.news.append(text),
         )
         self._thread = threading.Thread(target=self.bridge.spin)
@@ -63,6 +64,10 @@ class RunningShard:
         rows = self.bridge.status().interfaces
         return next(row.count for row in rows if row.name == name and row.role == "subscription")
 
+    def _warn(self, kind: str, text: str) -> None:
+        if not says_busy(kind):
+            self.warnings.append(text)
+
     def _record(self, time_ns: int, _: Any) -> None:
         backend = self.backend
         assert isinstance(backend, ObstacleBackend)
@@ -88,6 +93,8 @@ def running_shards(
         roles: Lockstep of each; by default the first leads.
     """
     given = options or BridgeOptions(real_time_factor=0.0, start_paused=True)
+    # A process that gets no time to run for a while is not to lose its shards.
+    given = replace(given, lockstep_timeout=60.0)
     planned = plan_options or [PlanOptions(other_robots="obstacles")] * count
     with ExitStack() as stack:
         shards = []
