@@ -272,6 +272,17 @@ class RosHarness:
         found = publisher.get_subscription_count() == 1 and bool(rows)
         return found and all(row.matched for row in rows)
 
+    def knows_publisher(self, topic: str) -> bool:
+        """Return whether each subscription of the test to a topic has discovered a publisher: the other side.
+
+        To wait for where a bridge sends once, and has discovered the subscription.
+
+        Args:
+            topic: Absolute name.
+        """
+        found = [each for each in self.node.subscriptions if each.topic_name == topic]
+        return bool(found) and all(each.get_publisher_count() for each in found)
+
     def run_goal(self, kind: Any, name: str, goal: Any) -> Any:
         """Send a goal that has to be accepted. Return the answer: `status` and `result`.
 

@@ -31,7 +31,7 @@ def sending(
     finally:
         assert process.stdin is not None
         process.stdin.close()
-        assert process.wait(20.0) == 0
+        assert process.wait(60.0) == 0
 
 
 def main(name: str, namespace: str, topic: str, *words: str) -> None:
