@@ -281,11 +281,19 @@ class RosHarness:
         One side alone is not enough, as `are_connected` says.
         """
         rows = [row for row in bridge.status().interfaces if row.name in topics and row.role == "publisher"]
-        ends = [each for each in self.node.subscriptions if each.topic_name in topics]
-        are_all = {row.name for row in rows} == {each.topic_name for each in ends} == set(topics)
-        return (
-            are_all and all(row.matched for row in rows) and all(each.get_publisher_count() for each in ends)
-        )
+        found = {row.name for row in rows} == set(topics) and all(row.matched for row in rows)
+        return found and all(map(self.knows_publisher, topics))
+
+    def knows_publisher(self, topic: str) -> bool:
+        """Return whether each subscription of the test to a topic has discovered a publisher: the other side.
+
+        To wait for where a bridge sends once, and has discovered the subscription.
+
+        Args:
+            topic: Absolute name.
+        """
+        found = [each for each in self.node.subscriptions if each.topic_name == topic]
+        return bool(found) and all(each.get_publisher_count() for each in found)
 
     def run_goal(self, kind: Any, name: str, goal: Any) -> Any:
         """Send a goal that has to be accepted. Return the answer: `status` and `result`.

@@ -112,6 +112,12 @@ class ControlPage:
         """Return whether some line of the page has a text."""
         return any(text in each for each in self.texts())
 
+    def shows(self, text: str) -> bool:
+        """Return whether some line of the page that is visible has a text."""
+        kind = viser.GuiMarkdownHandle
+        lines = [each for each in self.server.gui.handles if isinstance(each, kind) and each.visible]
+        return any(text in each.content.replace("\\", "") for each in lines)
+
     def is_heard(self, topic: str, by: int = 1) -> bool:
         """Return whether the page's publisher of a topic knows so many subscriptions: each gets what it sends."""
         publishers = [each for each in self.graph.node().publishers if each.topic_name == topic]

@@ -23,7 +23,7 @@ from usd_ros_bridge.export.urdf import robot_urdf
 pytest.importorskip("mujoco", reason="MuJoCo is not installed: make setup")
 
 PAGE = "arm_moveit.md"
-TIMEOUT_S = 30.0
+TIMEOUT_S = 90.0
 TYPES = {
     "FollowJointTrajectory": "control_msgs/action/FollowJointTrajectory",
     "ParallelGripperCommand": "control_msgs/action/ParallelGripperCommand",

@@ -48,7 +48,7 @@ def pose_of(transform: Any) -> np.ndarray:
 def loop() -> Iterator[subprocess.Popen[str]]:
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE), "ROS_PYTHON_CHECK_FIELDS": "1"}
     process = subprocess.Popen(
-        [sys.executable, str(SCRIPT), "60"],
+        [sys.executable, str(SCRIPT), "300"],
         env=environment,
         stderr=subprocess.PIPE,
         text=True,
@@ -56,7 +56,7 @@ def loop() -> Iterator[subprocess.Popen[str]]:
     yield process
     # Killed, it could hold a lock in shared memory for ever, which its peers wait for.
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30.0)
+    process.communicate(timeout=90.0)
 
 
 def test_the_script_fits_on_a_screen() -> None:
@@ -77,7 +77,7 @@ def test_joint_states_and_transforms_are_those_of_mujoco(ros_harness: Any, loop:
         assert loop.poll() is None, loop.stderr.read()
         return bool(states and moving and static) and commands.get_subscription_count() == 1
 
-    ros_harness.wait_for(running, timeout=30.0, what="the loop's first messages")
+    ros_harness.wait_for(running, timeout=90.0, what="the loop's first messages")
     assert_allclose(states[0].position, 0.0, atol=0.05)
 
     def command(name: str) -> bool:
@@ -94,7 +94,7 @@ def test_joint_states_and_transforms_are_those_of_mujoco(ros_harness: Any, loop:
         still = max(abs(speed) for speed in states[-1].velocity) < 1e-3
         return still and all(abs(position[name] - target) < 0.05 for name, target in TARGETS.items())
 
-    ros_harness.wait_for(arrived, timeout=30.0, what="the commanded positions")
+    ros_harness.wait_for(arrived, timeout=90.0, what="the commanded positions")
     assert any(max(map(abs, message.velocity)) > 0.2 for message in states), "it moved, and said how fast"
 
     state_by_stamp = {stamp_ns(message): message for message in states}

@@ -32,7 +32,7 @@ pytest.importorskip("mujoco", reason="MuJoCo is not installed: make setup")
 PAGE = "mobile_robot_nav2.md"
 NAMESPACE = "/rover"
 COSTMAPS = ("local_costmap", "global_costmap")
-TIMEOUT_S = 30.0
+TIMEOUT_S = 90.0
 
 
 @pytest.fixture

@@ -71,7 +71,7 @@ class Process:
             self._queue.put(line)
         self._queue.put(None)
 
-    def wait_for_line(self, text, timeout=30.0):
+    def wait_for_line(self, text, timeout=90.0):
         deadline = time.monotonic() + timeout
         while True:
             try:
@@ -148,7 +148,7 @@ def test_an_asset_with_many_faults_does_not_flood_the_log(run, tmp_path):
     process = run(node_command(f"asset:={asset}"))
     process.wait_for_line("more diagnostics of the asset are not shown")
     process.child.send_signal(signal.SIGINT)
-    assert process.finish(timeout=20.0) == 0
+    assert process.finish(timeout=90.0) == 0
     counts = Counter(re.findall(r"(?:error|warning|info) \[[\w.]+\]", process.output))
     assert counts
     assert max(counts.values()) <= 100, counts
@@ -330,7 +330,7 @@ def test_wrong_input_is_one_line_and_status_two(call, parameters, texts):
 
 def test_a_process_without_an_asset_ends_with_one_line_and_status_two(run):
     process = run(NODE)
-    check_refusal(process.finish(timeout=30.0), process.output, ("asset",))
+    check_refusal(process.finish(timeout=90.0), process.output, ("asset",))
 
 
 def check_refusal(status, output, texts):
@@ -362,7 +362,7 @@ def test_no_handlers_and_another_controller_are_possible_from_the_start(run):
 
 def test_strict_refuses_an_asset_with_errors_after_saying_which(run):
     process = run(node_command(f"asset:={ASSETS / 'error_topic_name.usda'}", "strict:=true"))
-    assert process.finish(timeout=30.0) == 1, process.output
+    assert process.finish(timeout=90.0) == 1, process.output
     assert "[ERROR]" in process.output
     assert "Traceback" not in process.output
 
@@ -388,7 +388,7 @@ def test_a_wrong_variant_is_the_last_line_after_the_phases(call):
 
 def test_a_wrong_option_is_all_that_a_process_prints(run):
     process = run([*CLI, str(ROBOT), "--backend", "hydraulic"])
-    status = process.finish(timeout=30.0)
+    status = process.finish(timeout=90.0)
     check_one_line(status, process.output.removeprefix(LOADING_LINE), "kinematic")
 
 
@@ -403,7 +403,7 @@ def check_one_line(status, output, text):
 def test_help_names_arguments_and_parameters(run, executable, option):
     code = f"from usd_ros_bridge.entry_points import {executable}; {executable}()"
     process = run([sys.executable, "-c", code, option])
-    assert process.finish(timeout=30.0) == 0
+    assert process.finish(timeout=90.0) == 0
     check_help(process.output)
 
 
@@ -444,7 +444,7 @@ def test_time_that_the_node_owns(run, ros_harness):
     ros_harness.wait_for(client.service_is_ready, what="set_paused")
     future = client.call_async(SetBool.Request(data=False))
     ros_harness.wait_for(future.done, what="the answer")
-    ros_harness.wait_for(lambda: times[-1] >= 20, timeout=30.0, what="20 s of simulated time")
+    ros_harness.wait_for(lambda: times[-1] >= 20, timeout=90.0, what="20 s of simulated time")
     client = ros_harness.node.create_client(SetParameters, "/usd_ros_bridge/set_parameters")
     ros_harness.wait_for(client.service_is_ready, what="set_parameters")
     value = ParameterValue(type=ParameterType.PARAMETER_BOOL, bool_value=True)

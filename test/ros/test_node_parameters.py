@@ -19,7 +19,7 @@ from usd_ros_bridge.model.actuation import REPORTED_AT_RUN_TIME
 
 ROVER = Path(__file__).parents[2] / "examples" / "rover" / "rover.usda"
 DRIVE = "/rover/Controllers/diff_drive"
-TIMEOUT_S = 30.0
+TIMEOUT_S = 90.0
 
 
 class Node:
@@ -54,7 +54,7 @@ class Node:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
         try:
-            self.process.communicate(timeout=20.0)
+            self.process.communicate(timeout=60.0)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.communicate()

@@ -107,7 +107,7 @@ def test_services_refuse_them_and_transforms_go_on(ros_harness: Any) -> None:
         assert child.poll() is None
     finally:
         child.send_signal(signal.SIGINT)
-        assert child.wait(20.0) == 0
+        assert child.wait(60.0) == 0
 
 
 @pytest.mark.parametrize("value", EXTREMES)

@@ -261,6 +261,14 @@ def test_the_page_leaves_the_topic_to_another_publisher(start, ros_harness, hear
         page.wait_for(lambda: page.is_heard("/arm/joint_states", 2))
         page.handle("joint_1").value = 0.5
         page.wait_for(lambda: states.position("joint_1") == pytest.approx(0.5), what="what was moved")
+        # Until it knows the other publisher, the page repeats its values: the line appears when it does so no more.
+        page.wait_for(
+            lambda: (
+                page.shows("Another node publishes /arm/joint_states")
+                and states.subscription.get_publisher_count() == 2
+            ),
+            what="both publishers",
+        )
         other.publish(JointState(name=["joint_1"], position=[1.0]))
         page.wait_for(lambda: states.position("joint_1") == pytest.approx(1.0), what="the other")
         count, until = len(states.messages), time.monotonic() + 0.5

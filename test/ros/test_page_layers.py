@@ -119,7 +119,7 @@ def test_a_scan_is_drawn_where_the_laser_hit(start, show, ros_harness, rover):
     # The rover stands still, so that its scans differ by less than a millimetre once it has settled.
     ros_harness.wait_for(
         lambda: len(scans) > 20 and "lidar_link" in transforms.local,
-        timeout=30.0,
+        timeout=60.0,
         what="scans and transforms",
     )
     page.wait_for(
@@ -153,7 +153,7 @@ def test_a_picture_is_the_cameras_and_its_frustum_moves_with_the_robot(start, sh
         lambda: page.node("/displays/camera/0/rover.camera_info/camera"), what="the camera"
     )
     page.wait_for(lambda: camera.image is not None, what="its picture")
-    ros_harness.wait_for(lambda: len(images) > 3, timeout=30.0, what="images")
+    ros_harness.wait_for(lambda: len(images) > 3, timeout=60.0, what="images")
     newest = images[-1]
     pixels = np.frombuffer(newest.data, np.uint8).reshape(newest.height, newest.width, 3)
     assert camera.image.shape == pixels.shape
@@ -192,7 +192,7 @@ def test_odometry_is_where_a_client_has_it_and_leaves_a_trail(start, show, ros_h
     drive.publish(Twist())
     ros_harness.wait_for(
         lambda: odometry and abs(odometry[-1].twist.twist.linear.x) < 1e-3,
-        timeout=30.0,
+        timeout=60.0,
         what="the rover to stop",
     )
     body, pose = page.node("/displays/odometry/0/rover.odom/body"), odometry[-1].pose.pose
@@ -259,7 +259,7 @@ def test_every_kind_of_sensor_is_shown(start, show, ros_harness, sensors):
     contact = drawn("contact", "bumper", "contact")
     page.wait_for(lambda: contact.visible, what="the contact with the ground")
     points = drawn("cloud", "points", "points")
-    ros_harness.wait_for(lambda: len(clouds) > 5, timeout=30.0, what="clouds")
+    ros_harness.wait_for(lambda: len(clouds) > 5, timeout=60.0, what="clouds")
     wanted = points_by_struct(clouds[-1])
     assert points.points.shape == wanted.shape
     page.wait_for(lambda: np.abs(points.points - wanted).max() < 0.01, what="the cloud of the client")
@@ -305,7 +305,7 @@ def test_the_way_of_the_tool_is_drawn_for_what_a_controller_follows(start, show,
     )
     sender.start()
     node = "/displays/trajectory/0/arm.joint_trajectory_controller.follow_joint_trajectory._action.feedback"
-    page.wait_for(lambda: not sender.is_alive(), timeout=40.0, what="the goal")
+    page.wait_for(lambda: not sender.is_alive(), timeout=90.0, what="the goal")
     assert results[0].result.error_code == FollowJointTrajectory.Result.SUCCESSFUL
     line = page.wait_for(lambda: page.node(f"{node}/line"), what="the way by feedback")
     tool = transforms.in_root("gripper_tcp", np.zeros((1, 3)))[0]
@@ -316,6 +316,9 @@ def test_the_way_of_the_tool_is_drawn_for_what_a_controller_follows(start, show,
     # A trajectory that is sent to the topic is drawn at once, all of it.
     publisher = ros_harness.node.create_publisher(JointTrajectory, f"{controller}/joint_trajectory", 10)
     page.wait_for(lambda: publisher.get_subscription_count() >= 2, what="bridge and page")
+    subscriptions = page.graph.node().subscriptions
+    (drawn,) = [each for each in subscriptions if each.topic_name == publisher.topic_name]
+    page.wait_for(drawn.get_publisher_count, what="the page's side")
     publisher.publish(trajectory([f"joint_{number}" for number in range(1, 7)]))
     name = "/displays/trajectory/0/arm.joint_trajectory_controller.joint_trajectory/line"
     planned = page.wait_for(lambda: page.node(name), what="the way by the trajectory").points.reshape(-1, 3)

@@ -238,7 +238,7 @@ def test_poses_of_a_running_bridge_are_those_of_another_subscriber(
         ros_harness.node.create_subscription(TFMessage, output.tf_static, tree.receive, static)
     frames = FramePoses(plan)
     frames.resume(graph)
-    end = time.monotonic() + 30.0
+    end = time.monotonic() + 90.0
     while not frames.known.all() or any(
         trees[o.tf, o.tf_static].newest.keys() < {f.id for f in r.frames}
         for r in plan.robots

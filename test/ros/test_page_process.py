@@ -138,20 +138,22 @@ def test_an_asset_that_is_missing_ends_a_page_without_a_bridge_in_one_line(begin
     assert "Traceback" not in run.output
 
 
+@pytest.mark.timeout(240)
 def test_a_page_without_a_browser_has_no_subscriptions_and_costs_nothing(begin: Begin, ros_harness) -> None:
     run = begin("run", ARM, "--no-live", "--view")
     page = run.page_id
     # Loaded: the tabs are there as soon as the plan is.
     run.wait_for_line("page:")
-    end = time.monotonic() + 30.0
+    end = time.monotonic() + 60.0
     while "usd_ros_bridge_view" not in ros_harness.node.get_node_names():
         assert time.monotonic() < end
         time.sleep(0.05)
     subscriptions = ros_harness.node.get_subscriber_names_and_types_by_node("usd_ros_bridge_view", "/")
     assert not {name for name, _ in subscriptions} & {"/tf", "/tf_static", "/arm/tf", "/arm/tf_static"}
     # It has just started; then it sleeps.
+    rest = time.monotonic() + 60.0
     while cpu_in_two_seconds(page) > 0.04:
-        assert time.monotonic() < end + 30.0, "it never comes to rest"
+        assert time.monotonic() < rest, "it never comes to rest"
 
 
 def cpu_in_two_seconds(process_id: int) -> float:

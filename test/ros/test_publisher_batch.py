@@ -114,7 +114,10 @@ class Fleet:
                 self.harness.node.create_subscription(kind, name, self.heard[name].append, 100)
                 self.listened.add(name)
         self.harness.wait_for(
-            lambda: all(r.matched for r in self.bridge.status().interfaces if r.name in self.listened),
+            lambda: (
+                all(r.matched for r in self.bridge.status().interfaces if r.name in self.listened)
+                and all(map(self.harness.knows_publisher, self.listened))
+            ),
             what="the listener",
         )
 
@@ -426,7 +429,11 @@ class Drives:
         names = {*self.topics, *(each.topic_name for each in commands)}
         rows = lambda: [r for r in bridge.status().interfaces if r.name in names]  # noqa: E731
         harness.wait_for(
-            lambda: all(r.matched for r in rows()) and all(c.get_subscription_count() for c in commands),
+            lambda: (
+                all(r.matched for r in rows())
+                and all(c.get_subscription_count() for c in commands)
+                and all(map(harness.knows_publisher, self.topics))
+            ),
             what="the bridge",
         )
         for number, publisher in enumerate(commands):

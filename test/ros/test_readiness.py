@@ -23,7 +23,7 @@ SWITCHED_OFF = publisher(
 
 
 def read_plan():
-    with ReadinessObserver(timeout=20.0) as observer:
+    with ReadinessObserver(timeout=60.0) as observer:
         return observer.wait_for_plan(NODE)
 
 
@@ -32,13 +32,13 @@ def test_the_plan_of_a_bridge_that_starts_later_is_waited_for(start):
     thread = threading.Thread(target=lambda: found.append(read_plan()))
     thread.start()
     start(plan(JOINT_STATES))
-    thread.join(30.0)
+    thread.join(60.0)
     assert [each["name"] for each in found[0]["topics"]] == ["/arm/joint_states"]
 
 
 def test_what_is_served_exists_with_its_type(start):
     start(plan(JOINT_STATES, JOINT_COMMANDS, SWITCHED_OFF))
-    with ReadinessObserver(timeout=20.0) as observer:
+    with ReadinessObserver(timeout=60.0) as observer:
         rows = served_interfaces(observer.wait_for_plan(NODE))
         assert [str(row) for row in rows] == [
             "publisher /arm/joint_states",
@@ -51,7 +51,7 @@ def test_names_after_remaps_are_those_that_are_waited_for(start):
     start(plan(JOINT_STATES), ros_args=["--ros-args", "-r", "/arm/joint_states:=/elsewhere"])
     rows = served_interfaces(read_plan())
     assert [row.name for row in rows] == ["/elsewhere"]
-    with ReadinessObserver(timeout=20.0) as observer:
+    with ReadinessObserver(timeout=60.0) as observer:
         observer.wait_for_interfaces(rows)
 
 
@@ -60,7 +60,7 @@ def test_names_after_remaps_are_those_that_are_waited_for(start):
 )
 def test_messages_of_any_qos_are_met(start, qos):
     start(plan(publisher("/arm/joint_states", JOINT_STATES.type, qos=qos)))
-    with ReadinessObserver(timeout=20.0) as observer:
+    with ReadinessObserver(timeout=60.0) as observer:
         rows = served_interfaces(observer.wait_for_plan(NODE))
         assert [row.qos for row in rows] == [qos]
         observer.wait_for_messages(rows)

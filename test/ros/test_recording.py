@@ -205,7 +205,7 @@ def test_parameters_that_change_while_a_chunk_is_written_do_not_stop_the_process
         while time.monotonic() < ended:
             bridge.node.set_parameters([Parameter("tf_rate", value=20.0 + count % 5)])
             count += 1
-    spinning.join(10.0)
+    spinning.join(60.0)
     assert not spinning.is_alive()
     with path.open("rb") as file:
         assert sum(1 for _ in make_reader(file).iter_metadata()) == count + 1

@@ -43,12 +43,12 @@ def node(tmp_path):
     yield begin
     for child in children:
         child.send_signal(signal.SIGINT)
-        assert child.wait(10.0) == 0
+        assert child.wait(60.0) == 0
 
 
 def call(harness, service_class, name, request):
     client = harness.node.create_client(service_class, f"/robot_state_publisher/{name}")
-    harness.wait_for(client.service_is_ready, timeout=30.0, what=name)
+    harness.wait_for(client.service_is_ready, timeout=90.0, what=name)
     future = client.call_async(request)
     harness.wait_for(future.done, what=f"the answer of {name}")
     return future.result()
@@ -61,7 +61,7 @@ def test_it_has_the_topics_of_the_cpp_node_and_no_others(node, ros_harness):
     ros_harness.node.create_subscription(String, "/arm/robot_description", described.append, LATCHED)
     states = ros_harness.node.create_publisher(JointState, "/arm/joint_states", 10)
     node("frame_prefix:=left_")
-    ros_harness.wait_for(lambda: static and described, timeout=30.0, what="what is latched")
+    ros_harness.wait_for(lambda: static and described, timeout=90.0, what="what is latched")
     ros_harness.wait_for(lambda: states.get_subscription_count() == 1, what="its subscription")
     assert moving == [], "nothing moves before a message says so"
     message = JointState(name=["joint_1"], position=[0.5])
@@ -111,7 +111,7 @@ def test_it_has_the_topics_of_the_cpp_node_and_no_others(node, ros_harness):
 )
 def test_wrong_input_is_one_line_and_status_two(arguments, text):
     child = start(*arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    output = child.communicate(timeout=30.0)[0]
+    output = child.communicate(timeout=90.0)[0]
     assert child.returncode == 2, output
     (line,) = [line for line in output.splitlines() if line.startswith("usd_ros_bridge: ")]
     assert text in line

@@ -64,7 +64,7 @@ def "World" (
     }}
 }}
 """
-TIMEOUT_S = 30.0
+TIMEOUT_S = 90.0
 
 
 @pytest.fixture

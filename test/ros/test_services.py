@@ -41,7 +41,7 @@ node = rclpy.create_node("asker")
 executor = make_executor(rclpy.get_default_context())
 executor.add_node(node)
 client = node.create_client(SetBool, "/arm/set_led")
-assert client.wait_for_service(20.0)
+assert client.wait_for_service(60.0)
 asked = []
 while not any(future.done() for future in asked):
     # The first one may be lost: the server knows of the client's reader a moment later.
@@ -227,11 +227,11 @@ def test_any_executor_of_a_host_lets_handlers_answer_later(domain_id, name):
         with Bridge(plan(service(LED)), node=node) as bridge:
             bridge.on_service(LED, give_later)
             client = node.create_client(SetBool, LED)
-            assert client.wait_for_service(10.0)
+            assert client.wait_for_service(60.0)
             done = threading.Event()
             future = client.call_async(SetBool.Request(data=True))
             future.add_done_callback(lambda _: done.set())
-            assert done.wait(10.0)
+            assert done.wait(60.0)
             assert future.result().success is True
     finally:
         stop.set()
@@ -311,7 +311,7 @@ def test_a_time_out_is_answered_and_reported(start, ask, kind):
         assert running.warnings.containing(LED, "no answer within 0.2 s")
         assert running.row(LED, "server").errors == 1
         if kind == "coroutine":
-            assert cancelled.wait(5.0)
+            assert cancelled.wait(60.0)
     finally:
         gate.set()
 
@@ -360,7 +360,7 @@ def test_without_threads_requests_come_by_polling_and_answers_go_at_once(ask, ro
     with Bridge(plan(service(LED)), options=BridgeOptions(threaded=False)) as bridge:
         bridge.on_service(LED, give_later)
         future = ask(SetBool, LED, wait=False, data=True)
-        end = time.monotonic() + 10.0
+        end = time.monotonic() + 60.0
         while not future.done():
             assert time.monotonic() < end
             bridge.poll()
@@ -380,7 +380,7 @@ def test_clients_that_are_killed_leave_nothing_behind(start):
     for number in range(2):
         process = subprocess.Popen([sys.executable, "-c", asking], stdout=subprocess.PIPE, text=True)
         assert process.stdout.readline() == "asked\n"
-        end = time.monotonic() + 10.0
+        end = time.monotonic() + 60.0
         while running.row(LED, "server").count <= number:
             assert time.monotonic() < end
         process.kill()
@@ -390,7 +390,7 @@ def test_clients_that_are_killed_leave_nothing_behind(start):
     running.bridge.on_service(LED, lambda *_: answered.set())
     result = subprocess.run(
         [sys.executable, "-c", CLIENT.replace("range(600)", "range(3)").replace(".success", " is not None")],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=110, check=False,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     assert answered.is_set()
@@ -492,7 +492,7 @@ def test_another_process_hears_every_answer(start, handler):
     running = start(plan(service(LED)))
     running.bridge.on_service(LED, handler or fill_at_once)
     result = subprocess.run(
-        [sys.executable, "-c", CLIENT], capture_output=True, text=True, timeout=60, check=False,
+        [sys.executable, "-c", CLIENT], capture_output=True, text=True, timeout=110, check=False,
         env=dict(os.environ),
     )  # fmt: skip
     assert result.returncode == 0, result.stderr

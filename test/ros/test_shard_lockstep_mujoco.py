@@ -48,7 +48,7 @@ class Driver:
                 row.name == topic and row.role == "subscription" for row in each.bridge.status().interfaces
             )
         ]
-        self.harness.wait_for(lambda: publisher.get_subscription_count() == 1, what=topic)
+        self.harness.wait_for(lambda: self.harness.are_connected(publisher, shard.bridge), what=topic)
         before = shard.count(topic)
         publisher.publish(message)
         self.harness.wait_for(lambda: shard.count(topic) > before, what=f"a command on {topic}")

@@ -111,7 +111,7 @@ def test_a_refused_change_composes_what_was_composed(fleet: Any, monkeypatch: py
     with monkeypatch.context() as patch:
         patch.setattr(coordinator, "why_refused", lambda *_: "not today")
         with pytest.raises(BridgeError, match="not today"):
-            here.bridge.changes.request(why="a test", options=lambda _: PlanOptions(shard="2/3")).result(10.0)
+            here.bridge.changes.request(why="a test", options=lambda _: PlanOptions(shard="2/3")).result(60.0)
     assert here.hidden() == before
     assert here.composed() == {"/fleet/robot_0", "/fleet/robot_1"}
     assert here.parameters.set("shard", "2/3") == ""
@@ -138,11 +138,11 @@ def test_a_reload_that_brings_robots_moves_the_shard(fleet: Any, tmp_path: Path)
     here = fleet(robots=4, shard="2/2")
     here.wait_for_robots("2", "3")
     write_fleet(tmp_path, robots=8, links=2, publish_rate=20.0)
-    here.bridge.reload().result(20.0)
+    here.bridge.reload().result(60.0)
     here.wait_for_robots("4", "5", "6", "7")
     assert here.composed() == {f"/fleet/robot_{number}" for number in (4, 5, 6, 7)}
     write_fleet(tmp_path, robots=2, links=3, publish_rate=20.0)
-    here.bridge.reload().result(20.0)
+    here.bridge.reload().result(60.0)
     here.wait_for_robots("1")
     assert here.hidden() == ["/fleet/robot_0"]
 

@@ -26,7 +26,7 @@ def test_controllers_are_switched_in_the_next_tick(start):
     bridge = running.bridge
     assert {FOLLOW, STATES} <= active(bridge)
     assert running.row(ACTION, "server").served_by == FOLLOW
-    assert bridge.switch_controllers(deactivate=[FOLLOW]).result(5.0) is None
+    assert bridge.switch_controllers(deactivate=[FOLLOW]).result(60.0) is None
     assert FOLLOW not in active(bridge)
 
     async def back():

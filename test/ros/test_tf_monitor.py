@@ -32,8 +32,13 @@ def wait_for(harness, running, kind, *texts):
         timeout=60.0,
         what=f"{kind} of {texts}",
     )
-    told = [kind for kind, message in running.warnings.entries if all(text in message for text in texts)]
-    assert told
+
+    def reports():
+        return [kind for kind, message in running.warnings.entries if all(text in message for text in texts)]
+
+    # The finding comes first: the report is made after it, in the bridge's thread.
+    harness.wait_for(lambda: bool(reports()), what=f"the report of {texts}")
+    told = reports()
     assert len(told) == len(set(told)), "once per topic and set of nodes"
 
 
@@ -188,7 +193,7 @@ def test_a_host_that_sends_the_same_frames_from_its_own_node_is_found(ros_harnes
                 executor.spin_once(timeout_sec=0.01)
                 return bridge.parts.transforms.monitor.findings()
 
-            ros_harness.wait_for(lambda: bool(found()), timeout=20.0, what="the host's transforms")
+            ros_harness.wait_for(lambda: bool(found()), timeout=60.0, what="the host's transforms")
             (finding,) = found()
             assert finding.kind == "parents"
             assert finding.nodes == ("another /host",)
@@ -228,6 +233,6 @@ def test_what_ceased_is_forgotten_when_it_is_heard_again(start, ros_harness, mon
         return sessions.count(True) > 2
 
     ros_domain = running.bridge.node.context.get_domain_id()
-    ros_harness.wait_for(subscribed_twice, timeout=20.0, what="two times of listening without a finding")
-    ros_harness.wait_for(lambda: sends("link"), timeout=20.0, what="the finding")
-    ros_harness.wait_for(lambda: not sends("hat"), timeout=20.0, what="the finding to go")
+    ros_harness.wait_for(subscribed_twice, timeout=60.0, what="two times of listening without a finding")
+    ros_harness.wait_for(lambda: sends("link"), timeout=60.0, what="the finding")
+    ros_harness.wait_for(lambda: not sends("hat"), timeout=60.0, what="the finding to go")

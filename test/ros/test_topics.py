@@ -47,9 +47,11 @@ def test_publisher_meets_its_rate_between_stamps(start, listen, ros_harness, rat
     start(plan(publisher("/arm/joint_states", "sensor_msgs/msg/JointState", rate=rate)))
     count = int(rate)
     ros_harness.wait_for(lambda: len(received) > count, what=f"{count} joint states")
-    seconds = (stamp(received[count]) - stamp(received[0])) * 1e-9
-    # Never more often; a busy machine skips some.
-    assert 0.2 * rate < count / seconds < 1.05 * rate
+    stamps = [stamp(message) for message in received]
+    seconds = (stamps[count] - stamps[0]) * 1e-9
+    # Never more often. A busy machine skips some, many at once where it stands still: the median does not see that.
+    assert count / seconds < 1.05 * rate
+    assert np.median(np.diff(stamps)) < 5e9 / rate
     assert [stamp(message) for message in received] == sorted({stamp(message) for message in received})
 
 
@@ -60,7 +62,10 @@ def test_a_state_that_came_by_topic_is_published_once(start, listen, ros_harness
     ros_harness.wait_for(
         lambda: ros_harness.are_connected(states, running.bridge), what="the backend's subscription"
     )
-    ros_harness.wait_for(lambda: running.row("/arm/pose").matched == 1, what="the bridge's publisher")
+    ros_harness.wait_for(
+        lambda: running.row("/arm/pose").matched == 1 and ros_harness.knows_publisher("/arm/pose"),
+        what="the bridge's publisher",
+    )
     for seconds in (5, 6):
         message = JointState(name=["hinge"], position=[0.5])
         message.header.stamp.sec = seconds
@@ -163,10 +168,12 @@ def test_twist_moves_the_base_and_odometry_starts_at_the_origin(start, listen, r
     commands.publish(twist)
     ros_harness.wait_for(lambda: odometry[-1].pose.pose.position.x > 0.1, what="motion")
     assert odometry[-1].twist.twist.linear.x == pytest.approx(0.5, rel=1e-3)
-    ros_harness.wait_for(lambda: velocity[-1].twist.linear.x == pytest.approx(0.5, rel=1e-3), what="velocity")
+    ros_harness.wait_for(
+        lambda: velocity and velocity[-1].twist.linear.x == pytest.approx(0.5, rel=1e-3), what="velocity"
+    )
     assert velocity[-1].twist.angular.z == pytest.approx(0.25, rel=1e-3)
+    ros_harness.wait_for(lambda: pose and pose[-1].pose.position.x > 0.1, what="the pose in the world")
     assert pose[-1].header.frame_id == "world"
-    ros_harness.wait_for(lambda: pose[-1].pose.position.x > 0.1, what="the pose in the world")
 
 
 def test_imu_at_rest_feels_gravity_in_its_own_frame(start, listen, ros_harness):
@@ -326,7 +333,10 @@ def test_status_shows_rates_and_peers(start, listen, ros_harness):
     status = running.bridge.status()
     assert (status.backend, status.moving_frames, status.static_frames) == ("kinematic", 2, 1)
     assert status.ticks > 0
-    assert 0.0 < status.tick_seconds < 0.1
+    # The mean of the last ticks: one that was interrupted counts for a while.
+    ros_harness.wait_for(
+        lambda: 0.0 < running.bridge.status().tick_seconds < 0.1, timeout=60.0, what="the time of a tick"
+    )
 
 
 def test_remap_rules_apply(start, listen, ros_harness):

@@ -100,6 +100,11 @@ def test_quality_of_service_is_that_of_tf2(start, listen, ros_harness):
     moving = listen("/arm/tf")
     start(plan())
     ros_harness.wait_for(lambda: bool(moving), what="transforms")
+    # It is made after the other one, and announced after it.
+    ros_harness.wait_for(
+        lambda: ros_harness.node.count_publishers("/arm/tf_static") == 1,
+        what="the publisher of /arm/tf_static",
+    )
     (tf,) = ros_harness.node.get_publishers_info_by_topic("/arm/tf")
     (static,) = ros_harness.node.get_publishers_info_by_topic("/arm/tf_static")
     assert (tf.qos_profile.reliability, tf.qos_profile.durability) == (
@@ -459,6 +464,8 @@ def test_frames_that_only_rotate_have_their_translations_after_a_reset_and_from_
                 assert found == pytest.approx((0.0, np.sin(angle / 2), 0.0, np.cos(angle / 2)), abs=1e-15)
 
     for _ in range(2):
+        # That of the bridge before may still be known.
+        ros_harness.wait_for(lambda: not ros_harness.knows_publisher("/arm/tf"), what="no publisher")
         backend = ArrayBackend(described.layout, joint_position=position, commands=False)
         with Bridge(
             described,
@@ -468,7 +475,10 @@ def test_frames_that_only_rotate_have_their_translations_after_a_reset_and_from_
             inform=lambda *_: None,
         ) as bridge:
             ros_harness.wait_for(
-                lambda: any(r.name == "/arm/tf" and r.matched for r in bridge.status().interfaces),
+                lambda: (
+                    any(r.name == "/arm/tf" and r.matched for r in bridge.status().interfaces)
+                    and ros_harness.knows_publisher("/arm/tf")
+                ),
                 what="the listener",
             )
             check_two(bridge.step)

@@ -421,15 +421,23 @@ def test_pub_sends_what_is_written(ros_harness: Any) -> None:
     values = "{header: auto, twist: {linear: {x: 1e-3}, angular: {z: 2}}}"
     before = ros_harness.node.get_clock().now().nanoseconds
     # In a process of its own: within one, a reliable message is lost that is sent before both ends are discovered.
+    # It repeats the message as long as it lives, to those who discover it late, too.
     with spawn(
-        "topic", "pub", "--once", "--keep-alive", "2", "/written", "geometry_msgs/TwistStamped", values
+        "topic", "pub", "--once", "--keep-alive", "60", "/written", "geometry_msgs/TwistStamped", values
     ) as pub:
         ros_harness.wait_for(lambda: bool(messages), timeout=60.0, what="the message")
-        assert pub.wait() == 0
+        assert pub.interrupt() == 0
     (message,) = messages
     assert (message.twist.linear.x, message.twist.angular.z) == (0.001, 2.0)
     assert message.header.stamp.sec * 10**9 + message.header.stamp.nanosec >= before
     assert pub.output.endswith(f"publisher: beginning loop\npublishing #1: {message!r}\n\n")
+
+
+def test_pub_ends_after_the_last_message() -> None:
+    text = output(
+        "topic", "pub", "--times", "2", "-r", "50", "-w", "0", "/nowhere", "std_msgs/msg/String", "data: a"
+    )
+    assert text.count("publishing #") == 2
 
 
 def test_pub_repeats_until_it_is_interrupted(ros_harness: Any) -> None:
@@ -450,10 +458,10 @@ def test_pub_sends_the_messages_of_a_file(ros_harness: Any, tmp_path: Path) -> N
     ros_harness.node.create_subscription(String, "/filed", messages.append, 10)
     file = tmp_path / "messages.yaml"
     file.write_text("data: one\n---\ndata: two\n---\n")
-    arguments = ("--yaml-file", str(file), "-w", "1", "-r", "20", "--keep-alive", "2")
+    arguments = ("--yaml-file", str(file), "-w", "1", "-r", "20", "--keep-alive", "60")
     with spawn("topic", "pub", *arguments, "/filed", "std_msgs/msg/String") as pub:
         ros_harness.wait_for(lambda: len(messages) == 2, timeout=60.0, what="messages")
-        assert pub.wait() == 0
+        assert pub.interrupt() == 0
     assert [message.data for message in messages] == ["one", "two"]
 
 

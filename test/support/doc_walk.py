@@ -11,7 +11,6 @@ import importlib.util
 import os
 import re
 import shlex
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ from pathlib import Path
 
 import pytest
 
+from free_ports import free_port
 from markdown_docs import DOCS, PAGES, Block, blocks
 from programs import Program
 
@@ -286,13 +286,6 @@ def asks_the_graph(block: Block) -> bool:
     commands = block.text.replace("\\\n", "").splitlines()
     others = [line for line in commands if not _ASKS.fullmatch(line)]
     return block.language == "sh" and len(others) < len(commands) and all(map(_SETTING.fullmatch, others))
-
-
-def free_port() -> int:
-    """Return a TCP port of the loopback that no program uses."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def pattern(line: str) -> str:

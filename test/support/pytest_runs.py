@@ -26,7 +26,7 @@ class Suite:
         path.write_text(dedent(text).lstrip("\n").replace("ROVER", repr(str(ROVER))))
         return path
 
-    def run(self, *arguments: str, timeout: float = 100.0) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, timeout: float = 200.0) -> subprocess.CompletedProcess[str]:
         """Run pytest on the folder. Return status and output; errors are in the output."""
         environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
         environment.pop("_ROS_WHEELS_BOOTSTRAP_COMPLETE", None)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from cli_calls import call_cli
+from free_ports import free_port
 from programs import Program
 from sweeps import ROOT, without_times, write_sweep
 from terminals import OnTerminal
@@ -183,7 +184,7 @@ def test_ctrl_c_twice_ends_a_sweep_at_once(tmp_path: Path) -> None:
             1.2
         )  # A second signal within a second is the first one again: terminals and launch send two.
         sweep.process.send_signal(signal.SIGINT)
-        assert sweep.wait(timeout=20) == 130
+        assert sweep.wait(timeout=60) == 130
         assert "Traceback" not in sweep.output
 
 
@@ -278,9 +279,7 @@ class RayHead(NamedTuple):
 def ray_head() -> Iterator[RayHead]:
     """A cluster with a token of the test's own."""
     token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     # Paths of Ray's sockets have to be short.
     with tempfile.TemporaryDirectory(prefix="ray_", dir="/tmp") as directory:
         loopback = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
