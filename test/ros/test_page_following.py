@@ -20,7 +20,7 @@ from usd_ros_bridge.options import PlanOptions, ReadOptions, VariantSelection
 from usd_ros_bridge.view.bridge_monitor import BridgeMonitor
 from usd_ros_bridge.view.graph_client import GraphClient
 from usd_ros_bridge.view.page import RunningComponents
-from usd_ros_bridge.view.plan_follower import PlanFollower, PlanSource
+from usd_ros_bridge.view.plan_follower import PlanFollower, PlanSource, _is_same_asset
 from usd_ros_bridge.view.world import EntityStates
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -122,6 +122,22 @@ def test_something_else_than_a_plan_is_one_report(
     wait_for(lambda: reports, "report")
     assert {kind for kind, _ in reports} == {"view.plan"}
     assert follower.take() is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("arm.usda", "arm.usda", True),
+        ("arm.usda", "./arm.usda", True),
+        ("sub/../arm.usda", str(Path("arm.usda").absolute()), True),
+        ("arm.usda", "rover.usda", False),
+        ("https://host/arm.usda", "https://host/./arm.usda", False),
+        (None, "arm.usda", False),
+        (3, "arm.usda", False),
+    ],
+)
+def test_an_asset_may_be_spelled_in_several_ways(one: object, other: str, same: bool) -> None:
+    assert _is_same_asset(one, other) is same
 
 
 def test_a_bridge_that_runs_another_asset_is_reported(

@@ -19,7 +19,7 @@ from cli_calls import call_cli
 from page_runs import ARM, ROVER, PageRun, wait_for_end
 from usd_ros_bridge.errors import BridgeError, OptionError
 from usd_ros_bridge.options import is_loopback
-from usd_ros_bridge.view.page_server import check_address, page_url
+from usd_ros_bridge.view.page_server import _is_own, _own_names, check_address, page_url
 
 pytest.importorskip("viser", reason="viser is not installed: make setup-tests")
 
@@ -181,6 +181,69 @@ def cpu_seconds(process_id: int) -> float:
 def test_addresses(host: str, loopback: bool, url: str) -> None:
     assert is_loopback(host) == loopback
     assert page_url(host, 80) == url
+
+
+def test_signals_to_the_page_alone_leave_its_end_to_its_parent(begin: Begin) -> None:
+    """A service manager sends them to all processes: the page has to stop its robots first."""
+    run = begin("run", ROVER, "--no-live", "--view")
+    page = run.page_id
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        os.kill(page, number)
+    assert status_of(run.url) == 200
+    assert run.interrupt() == 0
+    assert wait_for_end(page, 30.0)
+
+
+def test_a_browser_that_keeps_its_caller_waiting_keeps_nobody_else(
+    begin: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser, started = tmp_path / "browser", tmp_path / "started"
+    browser.write_text(
+        f"#!/bin/sh\necho $$ > {started}.new\nmv {started}.new {started}\nexec tail -f /dev/null\n"
+    )
+    browser.chmod(0o755)
+    monkeypatch.setenv("BROWSER", str(browser))
+    run = begin("view", "--example", "arm", "--open")
+    page = run.page_id
+    deadline = time.monotonic() + 60.0
+    while not started.exists():
+        assert time.monotonic() < deadline, run.output
+        time.sleep(0.02)
+    try:
+        os.kill(page, signal.SIGKILL)
+        # Heard while the browser runs.
+        run.wait_for_line("the page was ended by signal 9", timeout=60.0)
+        assert run.interrupt() == 0
+    finally:
+        os.kill(int(started.read_text()), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("name", "host", "own"),
+    [
+        ("127.0.0.1", "127.0.0.1", True),
+        ("localhost", "127.0.0.1", True),
+        ("192.168.1.2", "127.0.0.1", False),
+        ("evil.example", "127.0.0.1", False),
+        ("192.168.1.2", "0.0.0.0", True),
+        ("fe80::1", "::", True),
+        (socket.gethostname(), "0.0.0.0", True),
+        (f"{socket.gethostname()}.local", "0.0.0.0", True),
+        ("localhost", "0.0.0.0", True),
+        ("robot.lan", "robot.lan", True),
+        ("evil.example", "0.0.0.0", False),
+        ("", "0.0.0.0", False),
+    ],
+)
+def test_a_page_is_asked_for_by_its_own_names(name: str, host: str, own: bool) -> None:
+    assert _is_own(name, _own_names(host)) is own
+
+
+@pytest.mark.parametrize("name", ["my bridge", "my-robot", "a//b"])
+def test_a_bridge_that_cannot_be_is_one_line(name: str) -> None:
+    done = call_cli("view", "--example", "arm", "--bridge", name)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"usd_ros_bridge: --bridge '{name}': nodes have names of letters, digits, _ and /\n"
 
 
 def test_an_asset_that_is_missing_is_one_line(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from usd_ros_bridge.cli.common import asset_options, given_options, split_options, table_options
-from usd_ros_bridge.errors import OptionError
+from usd_ros_bridge.errors import OptionError, quoted
 from usd_ros_bridge.process_settings import ended_by_signals, ending_at_once
 
 if TYPE_CHECKING:
@@ -147,8 +147,28 @@ def _attach(page: PageAddress, bridge: str, options: dict[str, Any], ros_args: S
     from usd_ros_bridge.view.page_process import show_page
     from usd_ros_bridge.view.plan_follower import PlanSource
 
+    name = _node_name(bridge)
     page.check()
     read, plan_options = split_options(options)
     source = PlanSource(asset=options["asset"], read=read, options=plan_options)
     with ended_by_signals():
-        show_page(page, source, bridge="/" + bridge.lstrip("/"))
+        show_page(page, source, bridge=name)
+
+
+def _node_name(bridge: str) -> str:
+    """Return the full name of a node.
+
+    Raises:
+        OptionError: No node can have it.
+    """
+    from rclpy.exceptions import InvalidTopicNameException
+    from rclpy.validate_full_topic_name import validate_full_topic_name
+
+    name = "/" + bridge.lstrip("/")
+    try:
+        validate_full_topic_name(name)
+    except InvalidTopicNameException as error:
+        raise OptionError(
+            f"--bridge {quoted(bridge)}: nodes have names of letters, digits, _ and /"
+        ) from error
+    return name

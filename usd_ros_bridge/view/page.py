@@ -86,8 +86,9 @@ def serve(descriptor: int) -> None:
     Args:
         descriptor: Of a connection to the parent, on which it sends PageSettings.
     """
-    # The parent ends the page; a terminal's Ctrl-C reaches both.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # The parent ends the page, which stops its robots then: signals of a terminal or a service manager reach both.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     connection = Connection(descriptor)
     try:
         settings = connection.recv()

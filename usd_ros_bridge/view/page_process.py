@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -10,6 +11,7 @@ import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection, Pipe
 from typing import TYPE_CHECKING
 
@@ -56,6 +58,10 @@ class PageAddress:
             OptionError: This machine has no such address.
         """
         check_address(self.host, self.port)
+
+
+_FAULT = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Warning)?: ")
+"""The last line of a traceback."""
 
 
 class PageProcess:
@@ -163,7 +169,9 @@ class PageProcess:
                     self.url = text
                     self._inform(f"page: {text}")
                     if self._opens_browser:
-                        self._open_browser(text)
+                        # Browsers of a terminal keep their caller waiting.
+                        opener = partial(self._open_browser, text)
+                        threading.Thread(target=opener, name="browser", daemon=True).start()
                 elif kind == READY:
                     self.ready.set()
                 elif kind == WARN:
@@ -185,7 +193,7 @@ class PageProcess:
             opened = webbrowser.open(url)
         except webbrowser.Error:
             opened = False
-        if not opened:
+        if not opened and not self._closing:
             self._warn(f"no browser was found: open {url} yourself")
 
     def _last_words(self) -> str:
@@ -194,8 +202,10 @@ class PageProcess:
             size = os.fstat(self._output).st_size
             text = os.pread(self._output, 4096, max(size - 4096, 0)).decode(errors="replace")
             lines = text.strip().splitlines()
+            # Some messages of rclpy have a second line, which points at the place of the fault.
+            faults = [line for line in lines if _FAULT.match(line)]
             if lines:
-                return f": {escaped(lines[-1][:LAST_WORDS])}"
+                return f": {escaped((faults or lines)[-1][:LAST_WORDS])}"
         return ""
 
 

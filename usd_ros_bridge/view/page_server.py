@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from http import HTTPStatus
 from importlib import import_module
+from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
@@ -70,7 +71,7 @@ def open_server(host: str, port: int, *, label: str) -> Any:
     """
     viser = _viser()
 
-    with _checked_requests(local=is_loopback(host)):
+    with _checked_requests(_own_names(host)):
         server = viser.ViserServer(host=host, port=port, label=label, verbose=False)
     # A browser may ask for it, with or without the button.
     server.request_share_url = _share_nothing
@@ -105,13 +106,17 @@ Check = Callable[[Any, Any], Any]
 
 
 @contextmanager
-def _checked_requests(*, local: bool) -> Iterator[None]:
-    """Let viser's server refuse requests of other web pages; it has no option for that."""
+def _checked_requests(own: frozenset[str] | None) -> Iterator[None]:
+    """Let viser's server refuse requests of other web pages; it has no option for that.
+
+    Args:
+        own: See `_own_names`.
+    """
     websockets: Any = import_module("websockets.asyncio.server")
     usual = websockets.serve
 
     def serve(*arguments: Any, process_request: Check | None = None, **options: Any) -> Any:
-        return usual(*arguments, process_request=partial(_check_request, local, process_request), **options)
+        return usual(*arguments, process_request=partial(_check_request, own, process_request), **options)
 
     with _serving:
         websockets.serve = serve
@@ -128,9 +133,29 @@ _FRAMES: Final = {"Content-Security-Policy": "frame-ancestors 'self'", "X-Frame-
 """No other page may show this one in a frame of its own, below buttons that drive."""
 
 
-def _check_request(local: bool, serve: Check | None, connection: Any, request: Any) -> Any:
+def _own_names(host: str) -> frozenset[str] | None:
+    """Return the names under which a page at an address may be asked for; None: the loopback's alone."""
+    if is_loopback(host):
+        return None
+    machine = socket.gethostname().lower()
+    return frozenset({host.lower(), "localhost", machine, f"{machine}.local"})
+
+
+def _is_own(name: str, own: frozenset[str] | None) -> bool:
+    """Return whether a name in a request is this page's: no name of somebody else's that leads here (DNS rebinding)."""
+    if own is None or is_loopback(name):
+        return is_loopback(name)
+    if name.lower().rstrip(".") in own:
+        return True
     try:
-        refused = _is_foreign(local, request)
+        return bool(ip_address(name))
+    except ValueError:
+        return False
+
+
+def _check_request(own: frozenset[str] | None, serve: Check | None, connection: Any, request: Any) -> Any:
+    try:
+        refused = _is_foreign(own, request)
     except ValueError:
         # An address that is none, or too many parameters.
         refused = True
@@ -143,16 +168,14 @@ def _check_request(local: bool, serve: Check | None, connection: Any, request: A
     return response
 
 
-def _is_foreign(local: bool, request: Any) -> bool:
+def _is_foreign(own: frozenset[str] | None, request: Any) -> bool:
     """Return whether a request is of a page of somebody else.
 
     Raises:
         ValueError: An address in it is none.
     """
     host, origin = request.headers.get("Host", ""), request.headers.get("Origin")
-    name = urlsplit(f"//{host}").hostname or ""
-    # A name of somebody else's that leads here (DNS rebinding) is not this page's.
-    if local and not is_loopback(name):
+    if not _is_own(urlsplit(f"//{host}").hostname or "", own):
         return True
     if origin is not None and urlsplit(origin).netloc != host:
         return True

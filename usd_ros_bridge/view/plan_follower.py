@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -132,7 +133,7 @@ class PlanFollower:
         except (ValueError, AttributeError, TypeError):
             self._report("view.plan", f"{self._bridge}/{PLAN_TOPIC} has something else than a plan: ignored")
             return
-        if summary.get("asset") != self._source.asset:
+        if not _is_same_asset(summary.get("asset"), self._source.asset):
             self._report(
                 "view.asset",
                 f"{self._bridge} runs {summary.get('asset')}, and the page shows {self._source.asset}",
@@ -205,3 +206,10 @@ def _with_parameters(options: PlanOptions, values: Sequence[Any]) -> PlanOptions
             with suppress(OptionError):
                 given[name] = OPTIONS[name].value(found)
     return replace(options, **given)
+
+
+def _is_same_asset(one: object, other: str) -> bool:
+    """Return whether two names are of one asset: files may be spelled in several ways."""
+    if one == other or not isinstance(one, str):
+        return one == other
+    return "://" not in one + other and os.path.realpath(one) == os.path.realpath(other)
