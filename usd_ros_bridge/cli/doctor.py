@@ -125,7 +125,8 @@ def probe(program: str, variables: Mapping[str, str] | None = None) -> dict[str,
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **(variables or {})}
     try:
         done = subprocess.run(  # noqa: S603 - this interpreter, and code of this module
-            [sys.executable, "-c", program],
+            # `-c` would take modules of the current directory first.
+            [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}\n{program}"],
             env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,

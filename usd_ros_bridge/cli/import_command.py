@@ -24,6 +24,7 @@ from usd_ros_bridge.cli.scaffold_command import (
 from usd_ros_bridge.errors import AssetError, OptionError, escaped
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.scaffold import Decision, ScaffoldRequest
+from usd_ros_bridge.process_settings import discard_output
 
 if TYPE_CHECKING:
     from usd_ros_bridge.importing.robot_file import FindPackage, RobotFile
@@ -220,7 +221,7 @@ def _judge_log(source: RobotFile, log: Path) -> None:
             f"{source.path} is not imported: the converter cannot read {len(lost)} of its meshes"
         )
     if lines:
-        click.echo(f"! converter: {len(lines)} warning{'s' * (len(lines) > 1)}, in {LOG}")
+        _progress(f"! converter: {len(lines)} warning{'s' * (len(lines) > 1)}, in {LOG}\n")
     else:
         log.unlink()
 
@@ -246,11 +247,19 @@ def _shown(path: Path) -> Path:
 def _phase(what: str) -> Iterator[None]:
     """Print what begins, and then how long it took."""
     start = time.monotonic()
-    click.echo(escaped(f"{what} ..."), nl=False)
-    sys.stdout.flush()
+    _progress(f"{what} ...")
     try:
         yield
     except BaseException:
-        click.echo()
+        _progress("\n")
         raise
-    click.echo(f" {time.monotonic() - start:.1f} s")
+    _progress(f" {time.monotonic() - start:.1f} s\n")
+
+
+def _progress(text: str) -> None:
+    """Print how far it is. An import continues where nobody reads it any more."""
+    try:
+        click.echo(escaped(text, keep="\n"), nl=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        discard_output(errors=False)

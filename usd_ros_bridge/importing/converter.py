@@ -54,6 +54,8 @@ def version(name):
     except m.PackageNotFoundError: return ""
 print(json.dumps({name: version(name) for name in sys.argv[1:]}))
 """
+_WITHOUT_HERE = "import sys; sys.path[:] = [each for each in sys.path if each]\n"
+"""For programs given by `-c`, which would take modules of the current directory first."""
 _USABLE = "import sys, venv, ensurepip; sys.exit(not {} <= sys.version_info[:2] <= {})"
 _BASE = "import os, sys; print(os.path.realpath(getattr(sys, '_base_executable', sys.executable)))"
 
@@ -181,7 +183,9 @@ def find_converter(kind: Kind) -> Converter:
 def _installed(python: Path) -> dict[str, str]:
     """Return the versions of the converters that a Python has, "" for one that is missing; empty for no Python."""
     try:
-        done = _call([python, "-c", _VERSIONS, *DISTRIBUTIONS.values()], stderr=subprocess.DEVNULL)
+        done = _call(
+            [python, "-c", f"{_WITHOUT_HERE}{_VERSIONS}", *DISTRIBUTIONS.values()], stderr=subprocess.DEVNULL
+        )
         found = json.loads(done.stdout)
     except (OSError, ValueError):
         return {}
@@ -302,7 +306,7 @@ def find_python(wanted: str | None = None) -> str:
 def _python_says(python: str, program: str) -> str:
     """Return what a Python prints for a program, "ok" for nothing, "" if it fails or does not exist."""
     try:
-        done = _call([python, "-c", program], stderr=subprocess.DEVNULL)
+        done = _call([python, "-c", f"{_WITHOUT_HERE}{program}"], stderr=subprocess.DEVNULL)
     except OSError:
         return ""
     return (done.stdout.strip() or "ok") if done.returncode == 0 else ""

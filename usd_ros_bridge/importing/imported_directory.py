@@ -30,6 +30,10 @@ def check_target(target: Path, *, force: bool) -> None:
         return
     if not target.is_dir():
         raise OptionError(f"{target} is no directory: name another one by -o")
+    if Path.cwd().resolve().is_relative_to(target):
+        raise OptionError(
+            f"{target} is where you are, and import replaces it: go to another directory, or name another one by -o"
+        )
     made = _made(target)
     if made is None:
         if not _has_files(target):

@@ -392,7 +392,7 @@ def _check_tree(root: Element, findings: DiagnosticCollector) -> str:
             element.attributes.get("link", "") if (element := joint.first(end)) is not None else ""
             for end in ("parent", "child")
         )
-        if parent not in links or child not in links:
+        if not parent or not child or parent not in links or child not in links:
             # Reported with the joint; what follows from it is not.
             return ""
         if child in parents:
@@ -543,7 +543,7 @@ def _package_above(file: Path, package: str, inside: str) -> Path | None:
         return None
     for directory in file.parents:
         for candidate in (directory, directory / package):
-            named = candidate.name == package or (candidate / "package.xml").is_file()
+            named = candidate.name == package or os.path.isfile(candidate / "package.xml")  # noqa: PTH113
             if named and os.path.isfile(candidate / inside):  # noqa: PTH113 - false for what is no name
                 return candidate
     return None

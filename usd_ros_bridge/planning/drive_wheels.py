@@ -13,7 +13,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from usd_ros_bridge.model.physics import Box, Mesh, PhysicsScene, Plane, Shape, Sphere
+from usd_ros_bridge.model.physics import (
+    Box,
+    Capsule,
+    Cone,
+    Mesh,
+    PhysicsScene,
+    Plane,
+    Shape,
+    Sphere,
+    cone_mesh,
+)
 from usd_ros_bridge.model.plan import BridgePlan, JointPlan, RobotPlan
 from usd_ros_bridge.spatial.transforms import (
     IDENTITY,
@@ -291,6 +301,20 @@ def surface_points(shape: Shape) -> FloatArray | None:
         return np.concatenate([_circle(shape.radius, axis, 0.0) for axis in range(3)])
     rings = (shape.half_height, -shape.half_height)
     return np.concatenate([_circle(shape.radius, 2, height) for height in rings])
+
+
+def rounded_core(shape: Shape) -> tuple[FloatArray | None, float]:
+    """Return points (N, 3) and a radius around each that span a shape, however it is turned; no points: no end.
+
+    The points of `surface_points` leave gaps between circles, which matter where a shape touches the ground.
+    """
+    if isinstance(shape, Sphere):
+        return np.zeros((1, 3)), shape.radius
+    if isinstance(shape, Capsule):
+        return np.array([[0.0, 0.0, shape.half_height], [0.0, 0.0, -shape.half_height]]), shape.radius
+    if isinstance(shape, Cone):
+        return cone_mesh(shape).points, 0.0
+    return surface_points(shape), 0.0
 
 
 def _circle(radius: float, axis: int, height: float) -> FloatArray:

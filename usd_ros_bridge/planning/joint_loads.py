@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from usd_ros_bridge.model.physics import WORLD_BODY, Body, Collider, Dof, Inertial, Joint, PhysicsScene
-from usd_ros_bridge.planning.drive_wheels import surface_points
+from usd_ros_bridge.planning.drive_wheels import rounded_core
 from usd_ros_bridge.spatial.transforms import FloatArray, compose, pose_array, rotate
 
 _LEVEL = 0.02
@@ -141,14 +141,14 @@ def joints_inboard(scene: PhysicsScene, body: Body) -> list[int]:
 
 def lowest_point(scene: PhysicsScene, collider: Collider) -> FloatArray | None:
     """Return the lowest point of a collider in the world; None where it has no end."""
-    points = surface_points(collider.shape)
+    points, margin = rounded_core(collider.shape)
     if points is None:
         return None
     pose = pose_array(collider.body_from_shape)
     if collider.body != WORLD_BODY:
         pose = compose(pose_array(scene.bodies[collider.body].world_from_body), pose)
     world = pose[:3] + rotate(pose[3:], points)
-    lowest: FloatArray = world[world[:, 2].argmin()]
+    lowest: FloatArray = world[world[:, 2].argmin()] - np.array([0.0, 0.0, margin])
     return lowest
 
 

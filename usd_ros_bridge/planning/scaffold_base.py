@@ -19,7 +19,7 @@ from usd_ros_bridge.model.scaffold import (
     Survey,
     free_name,
 )
-from usd_ros_bridge.planning.drive_wheels import surface_points
+from usd_ros_bridge.planning.drive_wheels import rounded_core
 from usd_ros_bridge.planning.joint_loads import lowest_points
 from usd_ros_bridge.planning.names import parent_path, prim_name
 from usd_ros_bridge.planning.robot_scaffold import converter_of
@@ -313,21 +313,22 @@ def _physics_scene(scene: PhysicsScene, survey: Survey) -> tuple[list[Opinion], 
     return [opinion], [_say("written", "physics scene", f"{path}, gravity 9.81 m/s^2 downwards", path)]
 
 
-def _world_points(collider: Collider) -> FloatArray | None:
-    points = surface_points(collider.shape)
+def _world_bounds(collider: Collider) -> tuple[FloatArray, FloatArray] | None:
+    """Return the lowest and highest coordinates of a static collider; None where it has no end."""
+    points, margin = rounded_core(collider.shape)
     if points is None:
         return None
     pose = pose_array(collider.body_from_shape)
     world: FloatArray = pose[:3] + rotate(pose[3:], points)
-    return world
+    return world.min(axis=0) - margin, world.max(axis=0) + margin
 
 
 def _top(collider: Collider) -> float | None:
     """Return the height of a static collider's highest point; of an endless plane, of its origin."""
     if isinstance(collider.shape, Plane):
         return float(collider.body_from_shape.translation[2])
-    points = _world_points(collider)
-    return None if points is None else float(points[:, 2].max())
+    bounds = _world_bounds(collider)
+    return None if bounds is None else float(bounds[1][2])
 
 
 def _is_ground(collider: Collider, height: float, scene: PhysicsScene) -> bool:
@@ -337,9 +338,9 @@ def _is_ground(collider: Collider, height: float, scene: PhysicsScene) -> bool:
     if isinstance(collider.shape, Plane):
         up = rotate(pose_array(collider.body_from_shape)[3:], np.array([0.0, 0.0, 1.0]))
         return bool(up[2] > 0.5)
-    points = _world_points(collider)
-    if points is None or abs(float(points[:, 2].max()) - height) > _NEAR:
+    bounds = _world_bounds(collider)
+    if bounds is None or abs(float(bounds[1][2]) - height) > _NEAR:
         return False
     roots = np.array([body.world_from_body.translation[:2] for body in scene.bodies if body.robot >= 0])
-    low, high = points[:, :2].min(axis=0), points[:, :2].max(axis=0)
+    low, high = bounds[0][:2], bounds[1][:2]
     return bool((roots >= low).all() and (roots <= high).all())

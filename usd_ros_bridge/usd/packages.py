@@ -60,10 +60,11 @@ class PackageMap:
         if not PACKAGE_NAME.fullmatch(name):
             return None
         for base in _paths_in(PATH_VARIABLE):
-            if (base / name).is_dir():
+            if os.path.isdir(base / name):  # noqa: PTH112 - false for what is no name
                 return base / name
         for prefix in _paths_in("AMENT_PREFIX_PATH"):
-            if (prefix / "share/ament_index/resource_index/packages" / name).is_file():
+            index = prefix / "share/ament_index/resource_index/packages"
+            if os.path.isfile(index / name):  # noqa: PTH113 - as above
                 return prefix / "share" / name
         return None
 

@@ -342,12 +342,12 @@ def _keep_targets_outside(layer: Any, default: Usd.Prim, inner: Sdf.Path) -> Non
     root = default.GetPath()
     for prim in Usd.PrimRange(default):
         for relationship in prim.GetRelationships():
-            targets = relationship.GetTargets()
-            if all(target.HasPrefix(root) for target in targets):
+            outside = [each for each in relationship.GetTargets() if not each.HasPrefix(root)]
+            if not outside:
                 continue
             over = Sdf.CreatePrimInLayer(layer, prim.GetPath().ReplacePrefix(root, inner))
             spec = Sdf.RelationshipSpec(over, relationship.GetName(), custom=relationship.IsCustom())
-            spec.targetPathList.explicitItems = [target.ReplacePrefix(root, inner) for target in targets]
+            spec.targetPathList.prependedItems = outside
 
 
 def _moved(selection: VariantSelection, inner: str, stage: Usd.Stage) -> VariantSelection:
@@ -373,12 +373,16 @@ def _write(layer: Any, opinion: Opinion) -> None:
 
 def _write_property(spec: Any, authored: Property) -> None:
     if authored.type_name == "rel":
-        relationship = Sdf.RelationshipSpec(spec, authored.name, authored.custom)
+        relationship = spec.relationships.get(authored.name) or Sdf.RelationshipSpec(
+            spec, authored.name, authored.custom
+        )
         targets = [Sdf.Path(path) for path in authored.value]
+        edits = relationship.targetPathList
         if authored.prepended:
-            relationship.targetPathList.prependedItems = targets
+            edits.prependedItems = [*targets, *(each for each in edits.prependedItems if each not in targets)]
         else:
-            relationship.targetPathList.explicitItems = targets
+            edits.ClearEditsAndMakeExplicit()
+            edits.explicitItems = targets
         return
     variability = Sdf.VariabilityUniform if authored.uniform else Sdf.VariabilityVarying
     attribute = Sdf.AttributeSpec(

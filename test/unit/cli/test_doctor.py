@@ -20,7 +20,8 @@ pytest.importorskip("click", reason="click is not installed: make setup")
 from cli_calls import call_cli
 from hidden_modules import start_without
 from usd_ros_bridge.cli import doctor
-from usd_ros_bridge.cli.doctor import Check
+from usd_ros_bridge.cli.doctor import Check, probe
+from usd_ros_bridge.importing.converter import _python_says
 from usd_ros_bridge.requirements import INTERFACES, MUJOCO, OPENUSD, ROS
 
 ROOT = Path(__file__).parents[3]
@@ -82,6 +83,16 @@ def test_what_run_can_do_without_is_a_warning(tmp_path: Path) -> None:
     assert rows["interfaces"]["status"] == rows["MuJoCo"]["status"] == "warning"
     assert "control_msgs not installed" in rows["interfaces"]["found"]
     assert rows["interfaces"]["remedy"] == INTERFACES.remedy
+
+
+def test_modules_of_the_current_directory_are_not_the_installation_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "json.py").write_text("raise RuntimeError('not this one')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if each])
+    assert probe("import json\nprint(json.dumps({'found': 1}))") == {"found": 1}
+    assert _python_says(sys.executable, "import json; print(json.dumps(1))") == "1"
 
 
 def test_a_check_that_raises_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from cli_calls import call_cli
+from cli_calls import ROOT, call_cli
+from markdown_docs import blocks, page_path
 from usd_ros_bridge.cli.import_command import _directory_name
 
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
@@ -83,6 +86,19 @@ def test_a_mesh_whose_name_no_file_can_have_is_one_line(urdf: Path, name: str) -
     assert done.returncode == 2
     assert "is not imported: error [import.mesh]" in done.stderr or "--package robots=" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_an_import_goes_on_where_nobody_reads_how_far_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (text,) = [
+        each.text for each in blocks(page_path("your_urdf_moves.md")) if each.title == "elbow_arm.urdf"
+    ]
+    (tmp_path / "elbow_arm.urdf").write_text(text)
+    monkeypatch.setenv("USD_ROS_CONVERTER", str(ROOT / "test/support/recorded_converter/python"))
+    command = f"{sys.executable} -m usd_ros_bridge import elbow_arm.urdf -o made | true"
+    subprocess.run(["bash", "-c", command], cwd=tmp_path, timeout=100, check=True)
+    assert (tmp_path / "made/robot.usda").is_file()
 
 
 def test_the_directory_of_a_robot_is_never_an_option() -> None:

@@ -276,6 +276,33 @@ def test_a_robot_in_a_payload_is_fixed_where_it_is(tmp_path: Path) -> None:
     assert any(each.path.endswith("/FixedBase") and not each.dofs for each in after.joints)
 
 
+def test_what_the_layer_says_about_a_relationship_is_added_to_what_stays(tmp_path: Path) -> None:
+    """The robot filters a prim outside of it, and the layer filters a pair that overlaps at rest."""
+    pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
+    box = 'def Cube "shape" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {\ndouble size = 0.2\n}'
+    content = robot(
+        body("base", box), ANCHOR, body("middle", at=(0.1, 0, 0)), body("hand", box, at=(0.19, 0, 0)),
+        joint("one", "/robot/base", "/robot/middle", at=(0.1, 0, 0)),
+        joint("two", "/robot/middle", "/robot/hand", at=(0.09, 0, 0)),
+    )  # fmt: skip
+    (tmp_path / "content.usda").write_text(HEADER.format(name="robot") + content)
+    asset = tmp_path / "robot.usda"
+    asset.write_text(
+        HEADER.format(name="robot")
+        + 'def Xform "robot" ( prepend payload = @./content.usda@ )\n{\n'
+        + '    over "base" ( prepend apiSchemas = ["PhysicsFilteredPairsAPI"] )\n    {\n'
+        + "        rel physics:filteredPairs = </table>\n    }\n}\n"
+        + 'def Cube "table" ( prepend apiSchemas = ["PhysicsCollisionAPI"] )\n{\n'
+        + "    double3 xformOp:translate = (5, 0, 0)\n"
+        + '    uniform token[] xformOpOrder = ["xformOp:translate"]\n}\n'
+    )
+    result = scaffold(asset, tmp_path / "ros.usda", "--drives")
+    stage = Usd.Stage.Open(str(result.path))
+    base = stage.GetPrimAtPath("/robot/robot/base")
+    found = {str(each) for each in base.GetRelationship("physics:filteredPairs").GetTargets()}
+    assert found == {"/table", "/robot/robot/hand"}
+
+
 def test_joints_in_an_instance_get_no_drive(tmp_path: Path) -> None:
     (tmp_path / "leg.usda").write_text(
         HEADER.format(name="leg")
@@ -404,6 +431,37 @@ def test_the_ground_is_below_the_lowest_collider(tmp_path: Path) -> None:
     height = UsdGeom.XformCache().GetLocalToWorldTransform(plane).ExtractTranslation()[2]
     assert -0.1 - CLEARANCE - 1e-4 <= height <= -0.1 - CLEARANCE + 1e-6
     assert stage.GetPrimAtPath("/PhysicsScene")
+
+
+@pytest.mark.parametrize(
+    ("kind", "turn", "lowest"),
+    [
+        ("Capsule", (0.0, 0.0, 0.0), 0.3),
+        ("Capsule", (90.0, 0.0, 0.0), 0.1),
+        ("Sphere", (45.0, 35.264, 0.0), 0.1),
+        ("Cone", (60.0, 0.0, 0.0), 0.1 * math.cos(math.radians(30)) + 0.2 * math.cos(math.radians(60))),
+    ],
+    ids=["capsule", "lying capsule", "turned ball", "turned cone"],
+)
+def test_the_ground_is_below_round_colliders(
+    tmp_path: Path, kind: str, turn: tuple[float, float, float], lowest: float
+) -> None:
+    """The radius is 0.1 m, the height 0.4 m, that of a capsule without its caps."""
+    lines = [
+        "double radius = 0.1",
+        *(["double height = 0.4"] if kind != "Sphere" else []),
+        f"float3 xformOp:rotateXYZ = {turn}",
+        'uniform token[] xformOpOrder = ["xformOp:rotateXYZ"]',
+    ]
+    collider = (
+        f'def {kind} "c" (prepend apiSchemas = ["PhysicsCollisionAPI"])\n{{\n' + "\n".join(lines) + "\n}"
+    )
+    text = robot(body("base", collider), body("tip"), joint("j", "/robot/base", "/robot/tip"))
+    result = scaffold_text(text, tmp_path, "--ground", "--free-base")
+    stage = Usd.Stage.Open(str(result.path))
+    plane = stage.GetPrimAtPath("/GroundPlane")
+    height = UsdGeom.XformCache().GetLocalToWorldTransform(plane).ExtractTranslation()[2]
+    assert height == pytest.approx(-lowest - CLEARANCE, abs=3e-4)
 
 
 def test_a_ground_of_the_asset_stays_the_only_one(tmp_path: Path) -> None:

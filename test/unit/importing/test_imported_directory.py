@@ -89,6 +89,16 @@ def test_no_more_of_a_directory_than_its_first_file_is_looked_at() -> None:
         check_target(Path("/proc"), force=True)
 
 
+@pytest.mark.parametrize("here", [".", "meshes"])
+def test_the_directory_that_one_is_in_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: str
+) -> None:
+    (tmp_path / "robot/meshes").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "robot" / here)
+    with pytest.raises(OptionError, match="is where you are, and import replaces it"):
+        check_target(tmp_path / "robot", force=True)
+
+
 def test_a_failed_import_keeps_what_it_should_replace(tmp_path: Path) -> None:
     fill(tmp_path / "panda", "old")
 

@@ -167,3 +167,8 @@ def test_other_files_are_refused(tmp_path: Path, content: bytes, said: str) -> N
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(AssetError, match="No such file"):
         read_robot_file(tmp_path / "no.urdf", lambda _: None)
+
+
+def test_links_without_names_make_no_loop(tmp_path: Path) -> None:
+    found = read(tmp_path, '<robot name="x"><link/><link/><joint/></robot>')
+    assert not [each for each in found.diagnostics if each.code == "import.tree"]
