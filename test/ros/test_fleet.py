@@ -6,7 +6,6 @@ import os
 import random
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 from builders.stages import write_fleet
 from effort import examples
 from fleet_runs import COMMAND, READY_S, FleetRun, JointStateLog, children, is_running, kill, wait_until
+from free_ports import free_port
 from own_process import own_process
 from usd_ros_bridge.testing.ros_observer import RosObserver
 
@@ -197,9 +197,7 @@ def test_shards_killed_at_any_moment(
 @pytest.fixture
 def server_address(monkeypatch: pytest.MonkeyPatch) -> str:
     """The address of a discovery server to be; this process is a client that sees everything."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     if not os.environ.get("RMW_IMPLEMENTATION", "rmw_fastrtps_cpp").startswith("rmw_fastrtps"):
         pytest.skip("the discovery server is Fast DDS's, and the middleware is another one")
     monkeypatch.setenv("ROS_SUPER_CLIENT", "TRUE")

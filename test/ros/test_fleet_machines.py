@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from builders.stages import write_fleet
 from fleet_runs import READY_S, FleetRun, is_running, kill, wait_until
+from free_ports import free_port
 from programs import Program
 
 SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
@@ -56,9 +56,7 @@ def other(tmp_path: Path) -> Iterator[OtherMachine]:
     folder.mkdir(mode=0o700)
     for name in ("host", "user"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     (folder / "sshd_config").write_text(
         f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\n"
         "PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"

@@ -39,6 +39,7 @@ from tf2_msgs.msg import TFMessage
 from websockets.exceptions import ConnectionClosed
 
 from foxglove_client import FoxgloveClient, connected, wait_until
+from free_ports import free_port
 from ros_plans import JOINT_STATES, plan, subscription
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.errors import BridgeError, OptionError
@@ -801,9 +802,7 @@ def test_a_host_without_threads_serves_in_its_polls(ros_harness: Any) -> None:
 def test_the_command_of_the_tour_serves_and_ends(domain_id: int, tmp_path: Path) -> None:
     tour = (ROOT / "docs" / "start" / "tour.md").read_text()
     (line,) = re.findall(r"^usd_ros_bridge (run .* --foxglove)$", tour, re.MULTILINE)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     environment = {
         **os.environ,
         "ROS_DOMAIN_ID": str(domain_id),

@@ -19,12 +19,14 @@ _locks: list[int] = []
 def free_port() -> int:
     """Return a port that no program uses, for TCP or UDP. Until this process ends, no other test gets it.
 
-    It is none of those that the system gives to programs that ask for any: another program could have it before the
-    server that it is for.
+    It is none of those that the system gives to programs that ask for any, if there are others: another program could
+    have it before the server that it is for.
     """
     first, last = map(int, EPHEMERAL.read_text(encoding="ascii").split())
-    ports = [port for port in range(2000, 65536) if port not in DOMAIN_PORTS and not first <= port <= last]
+    ports = [port for port in range(2000, 65536) if port not in DOMAIN_PORTS]
     random.SystemRandom().shuffle(ports)
+    # Where the system gives all of them, any has to do.
+    ports.sort(key=lambda port: first <= port <= last)
     folder = Path(tempfile.gettempdir()) / f"usd_ros_bridge_test_ports_{os.getuid()}"
     folder.mkdir(exist_ok=True)
     for port in ports:

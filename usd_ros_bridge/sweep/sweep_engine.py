@@ -388,7 +388,7 @@ class SweepEngine:
         now = time.monotonic()
         if now >= self._view_due:
             self._show()
-        if now >= self._table_due:
+        if self._records and now >= self._table_due:
             try:
                 self._write_table()
             except OSError as error:
