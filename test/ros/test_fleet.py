@@ -301,6 +301,40 @@ def test_a_mistake_of_the_caller_ends_the_fleet_in_one_line(
     assert says in one_line(fleet)
 
 
+SSH = """#!/bin/bash
+# As `ssh -tt -v`: both streams of the program on standard output, then a line of its own.
+output=$(bash -c "${!#}" 2>&1 < /dev/null)
+status=$?
+printf '%s\\r\\n' "$output"
+printf '%s\\r\\n' 'Connection to other closed.' >&2
+exit $status
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--remote-command", f"{sys.executable} -m usd_ros_bridge", "--contexts", "robot_99"], "robot_99"),
+        (["--remote-command", "no_such_command"], "no_such_command"),
+        (["--remote-setup", "if"], "syntax error"),
+    ],
+    ids=["contexts", "command", "setup"],
+)
+def test_the_reason_of_another_machine_is_not_that_the_connection_is_closed(
+    run_fleet: Callable[..., FleetRun], tmp_path: Path, options: list[str], says: str
+) -> None:
+    ssh = tmp_path / "ssh"
+    ssh.write_text(SSH)
+    ssh.chmod(0o755)
+    fleet = run_fleet(
+        "--shards", "1", "--backend", "kinematic", "--machines", "other", "--ssh", str(ssh), *options
+    )
+    assert fleet.wait(timeout=READY_S) == 2, fleet.output
+    (line,) = [line for line in fleet.output.splitlines() if line.startswith("usd_ros_bridge: ")]
+    assert says in line
+    assert "closed" not in fleet.output
+
+
 def test_an_asset_that_is_not_there(ros_domain: int, tmp_path: Path) -> None:
     command = [*COMMAND, str(tmp_path / "no.usda"), "--shards", "2", "--backend", "kinematic"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=READY_S, check=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -124,7 +125,7 @@ def parse_discovery_server(text: str, *, has_remote: bool = False) -> DiscoveryS
             )
         return DiscoveryServer(address="127.0.0.1", port=PORT)
     host, _, port = text.rpartition(":")
-    if not (host and port.isascii() and port.isdigit() and 0 < int(port) <= _MAX_PORT):
+    if not (host and re.fullmatch(r"[0-9]{1,5}", port) and 0 < int(port) <= _MAX_PORT):
         raise OptionError(f"discovery_server {quoted(text)} is not possible: give auto or ADDRESS:PORT")
     try:
         address = socket.gethostbyname(host)

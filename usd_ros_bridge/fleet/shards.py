@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -103,7 +104,7 @@ def _derived(name: str, value: Any, number: int) -> Any:
     if name == "foxglove":
         return _port(name, value, number) if value > 0 else value
     start, colon, port = str(value).rpartition(":")
-    if colon and port.isascii() and port.isdigit() and int(port):
+    if colon and re.fullmatch(r"[0-9]{1,5}", port) and int(port):
         return f"{start}:{_port(name, int(port), number)}"
     return value
 

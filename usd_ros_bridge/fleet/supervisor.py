@@ -19,7 +19,7 @@ from typing import Any
 from usd_ros_bridge.errors import BridgeError, StrictError, escaped
 from usd_ros_bridge.fleet.discovery_server import ServerCommand, server_command
 from usd_ros_bridge.fleet.fleet import Fleet
-from usd_ros_bridge.fleet.machines import INTERRUPT, NOT_EXECUTABLE, NOT_FOUND, SSH_FAILED
+from usd_ros_bridge.fleet.machines import CONNECTION_CLOSED, INTERRUPT, NOT_EXECUTABLE, NOT_FOUND, SSH_FAILED
 from usd_ros_bridge.fleet.node_locks import node_locks
 from usd_ros_bridge.fleet.process_keeper import ProcessKeeper, RestartDelays
 from usd_ros_bridge.fleet.shards import FleetShard
@@ -189,6 +189,8 @@ class Supervisor:
 
     def _on_line(self, shard: FleetShard, line: str, is_error: bool) -> None:
         state = self._states[shard.number]
+        if not shard.machine.is_local and CONNECTION_CLOSED.fullmatch(line):
+            return
         if line.startswith(self._token):
             self._write_refusal(shard)
             self._on_status(state, line[len(self._token) :])

@@ -72,8 +72,8 @@ def test_files_and_ports_are_not_shared() -> None:
     assert (first.parameters["record"], second.parameters["record"]) == ("/tmp/run_1.mcap", "/tmp/run_2.mcap")
     assert (first.parameters["foxglove"], second.parameters["foxglove"]) == (8765, 8766)
     assert second.parameters["mesh_uris"] == "http:127.0.0.1:9001"
-    same = {"foxglove": 0, "mesh_uris": "http:0"}
-    assert {name: fleet(parameters=same).shards[1].parameters[name] for name in same} == same
+    for same in ({"foxglove": 0, "mesh_uris": "http:0"}, {"mesh_uris": "http:" + "9" * 5000}):
+        assert {name: fleet(parameters=same).shards[1].parameters[name] for name in same} == same
     with pytest.raises(OptionError, match="port 65536"):
         fleet(parameters={"foxglove": 65535})
 
@@ -113,9 +113,11 @@ def test_ros_arguments_go_to_all_but_what_cannot_be_shared_is_derived(tmp_path: 
         ({"machines": ["a,b,c"]}, "2 shards are too few for 3 machines"),
         ({"machines": ["-oProxyCommand=x"]}, "machine '-oProxyCommand=x' is not possible"),
         ({"machines": ["a*0"]}, "its weight is a whole number, 1 to 1000"),
+        ({"machines": ["a*" + "9" * 5000]}, "its weight is a whole number, 1 to 1000"),
         ({"machines": ["a,a"]}, "'a' is there twice"),
         ({"machines": ["a,b"], "machine": "c"}, "machine 'c' is not among machines; there are: a, b"),
         ({"discovery_server": "here"}, "give auto or ADDRESS:PORT"),
+        ({"discovery_server": "127.0.0.1:" + "9" * 5000}, "give auto or ADDRESS:PORT"),
         ({"discovery_server": "0.0.0.0:11811"}, "give the address by which nodes reach the server"),
         ({"discovery_server": "auto", "machines": ["a"]}, "other machines do not reach"),
         ({"node_name": "1x"}, "node name '1x'"),
@@ -195,7 +197,7 @@ def test_another_machine_gets_one_command_by_ssh(monkeypatch: pytest.MonkeyPatch
     *command, host, script = made.command(other, {"MARK": "a b"})
     assert host == "user@b"
     assert command[:3] == ["ssh", "-p", "2222"]
-    assert "-oBatchMode=yes" in command
+    assert {"-oBatchMode=yes", "-oLogLevel=ERROR"} <= set(command)
     # What a shell at the other end makes of it.
     assert "my ros/setup.bash" in script
     echo = script.replace("exec env", 'exec printf "%s\\n" env', 1).replace("source ", "true ", 1)
@@ -205,6 +207,27 @@ def test_another_machine_gets_one_command_by_ssh(monkeypatch: pytest.MonkeyPatch
     assert {"MARK=a b", "ROS_DOMAIN_ID=7", "/opt/x/usd_ros_bridge"} <= set(words)
     assert words[-len(other.arguments()) :] == other.arguments()
     assert shlex.join(words)
+
+
+@pytest.mark.parametrize(
+    ("setup", "status"),
+    [
+        ("true;", 0),
+        ("true\n", 0),
+        ("true  # a comment", 0),
+        ("cd / &&\ntrue", 0),
+        ("false", 126),
+        ("false;", 126),
+        ("true && false", 126),
+        ("if", 126),
+        ("echo 'x", 126),
+        ("( true", 126),
+    ],
+)
+def test_the_setup_of_another_machine_is_a_command_of_bash(setup: str, status: int) -> None:
+    remote = RemoteShell(setup=setup, command="true")
+    *_, script = remote.command_line("b", ["run"], {"MARK": "1"})
+    assert subprocess.run(["sh", "-c", script], capture_output=True, check=False).returncode == status
 
 
 @pytest.mark.parametrize(
@@ -255,7 +278,16 @@ def test_texts_of_launch_arguments(name: str, text: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["tf_rate=abc", "tf_rate=-1", "strict=maybe", "max_prims=1.5", "tf_output=x", "shard=9"]
+    "text",
+    [
+        "tf_rate=abc",
+        "tf_rate=-1",
+        "strict=maybe",
+        "max_prims=1.5",
+        "tf_output=x",
+        "shard=9",
+        pytest.param("mesh_uris=http:" + "9" * 5000, id="a port of 5000 digits"),
+    ],
 )
 def test_texts_that_are_not_possible(text: str) -> None:
     name, _, value = text.partition("=")
