@@ -246,10 +246,17 @@ def test_a_killed_discovery_server_is_started_again(
     assert fleet.interrupt() == 0
 
 
-def test_a_fleet_with_a_duration_ends_by_itself(run_fleet: Callable[..., FleetRun], tmp_path: Path) -> None:
-    fleet = run_fleet("--shards", "2", "--backend", "kinematic", "--duration", "1", "--record", "run.mcap")
+@pytest.mark.parametrize(
+    "duration", [["--duration", "1"], ["--ros-args", "-p", "duration:=1.0"]], ids=" ".join
+)
+def test_a_fleet_with_a_duration_ends_by_itself(
+    run_fleet: Callable[..., FleetRun], tmp_path: Path, duration: list[str]
+) -> None:
+    fleet = run_fleet("--shards", "2", "--backend", "kinematic", "--record", "run.mcap", *duration)
     assert fleet.wait(timeout=READY_S) == 0, fleet.output
-    assert "fleet: shard 1 has finished" in fleet.output
+    # Each after this much time: the end of one is not the end of all.
+    for shard in (1, 2):
+        assert f"fleet: shard {shard} has finished" in fleet.output
     assert sorted(path.name for path in tmp_path.glob("*.mcap")) == ["run_1.mcap", "run_2.mcap"]
 
 

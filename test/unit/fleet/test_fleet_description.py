@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +107,169 @@ def test_ros_arguments_go_to_all_but_what_cannot_be_shared_is_derived(tmp_path: 
     assert arguments.index("foxglove:=9001") > arguments.index("--params-file")
 
 
+def params_file(folder: Path, sections: dict[str, Any]) -> list[str]:
+    """The ROS arguments for a parameter file with the parameters of some nodes."""
+    file = folder / "parameters.yaml"
+    file.write_text(yaml.safe_dump({node: {"ros__parameters": each} for node, each in sections.items()}))
+    return ["--params-file", str(file)]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("other_robots", "leave_out"), ("duration", 3.0), ("duration", 3), ("record", "x.mcap")],
+)
+def test_parameters_of_ros_arguments_are_as_those_of_options(
+    name: str, value: str | float, tmp_path: Path
+) -> None:
+    expected = [each.parameters[name] for each in fleet(parameters={name: value, "backend": "mujoco"}).shards]
+    for ros_args in (["-p", f"{name}:={value}"], params_file(tmp_path, {"/**": {name: value}})):
+        shards = fleet(parameters={"backend": "mujoco"}, ros_args=ros_args).shards
+        assert [each.parameters[name] for each in shards] == expected
+        # Once: what stands last has precedence in ROS 2.
+        assert not any(str(each).startswith(f"{name}:=") for each in shards[0].ros_args)
+
+
+def test_only_parameters_of_the_nodes_count(tmp_path: Path) -> None:
+    others = {
+        "record": "/data/x.mcap",
+        "backend": "gazebo",
+        "lockstep": "leader",
+        "shard": "3/4",
+        "duration": 1.0,
+    }
+    sections = {"/logger": others, "/other/usd_ros_bridge_1": others, "usd_ros_bridge": others}
+    ros_args = [*params_file(tmp_path, sections), "-p", "logger:record:=y.mcap", "-p", "logger:shard:=1/2"]
+    found = [each.parameters for each in fleet(ros_args=ros_args).shards]
+    assert found == [each.parameters for each in fleet().shards]
+    with pytest.raises(OptionError, match="lockstep is set by the fleet"):
+        fleet(ros_args=params_file(tmp_path, {"/**/usd_ros_bridge_2": {"lockstep": "leader"}}))
+    with pytest.raises(OptionError, match="shard is set by the fleet"):
+        fleet(ros_args=["-p", "usd_ros_bridge_2:shard:=1/2"])
+
+
+@pytest.mark.parametrize(
+    ("nodes", "recorded"),
+    [
+        ("/**", ["run_1.mcap", "run_2.mcap"]),
+        ("/hall/*", ["run_1.mcap", "run_2.mcap"]),
+        ("/*/usd_ros_bridge_2", [None, "run_2.mcap"]),
+        ("/hall/usd_ros_bridge_2", [None, "run.mcap"]),
+        ("hall/usd_ros_bridge_2", [None, "run.mcap"]),
+        ("/usd_ros_bridge_2", [None, None]),
+        ("/hall/usd_ros_bridge", [None, None]),
+        ("/hall", [None, None]),
+    ],
+)
+def test_parameters_in_a_file_are_for_the_nodes_that_rcl_gives_them_to(
+    nodes: str, recorded: list[str | None], tmp_path: Path
+) -> None:
+    made = fleet(namespace="hall", ros_args=params_file(tmp_path, {nodes: {"record": "run.mcap"}}))
+    assert [each.parameters.get("record") for each in made.shards] == recorded
+
+
+def test_a_shard_may_have_a_file_of_its_own(tmp_path: Path) -> None:
+    sections = {"/**": {"record": "run.mcap"}, "/usd_ros_bridge_2": {"record": "second.mcap"}}
+    ros_args = params_file(tmp_path, sections)
+    found = [each.parameters["record"] for each in fleet(shards=3, ros_args=ros_args).shards]
+    assert found == ["run_1.mcap", "second.mcap", "run_3.mcap"]
+    given = fleet(ros_args=ros_args, parameters={"record": "x.mcap"})
+    assert [each.parameters["record"] for each in given.shards] == ["x_1.mcap", "x_2.mcap"]
+
+
+def test_namespaces_may_be_keys_of_their_own(tmp_path: Path) -> None:
+    file = tmp_path / "nested.yaml"
+    file.write_text("hall:\n  usd_ros_bridge_1:\n    ros__parameters:\n      foxglove: 9000\n")
+    first, second = fleet(namespace="hall", ros_args=["--params-file", str(file)]).shards
+    assert (first.parameters.get("foxglove"), second.parameters.get("foxglove")) == (9000, None)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"record": 5},
+        {"record": None},
+        {"record": []},
+        {"foxglove": "8765"},
+        {"foxglove": None},
+        {"foxglove": True},
+        {"duration": "3"},
+        {"mesh_uris": 9000},
+        {"backend": 1},
+    ],
+    ids=str,
+)
+def test_a_value_of_another_type_in_a_file_is_left_to_the_node(
+    parameters: dict[str, Any], tmp_path: Path
+) -> None:
+    ros_args = params_file(tmp_path, {"/**": parameters})
+    made = fleet(ros_args=ros_args)
+    assert [each.parameters for each in made.shards] == [each.parameters for each in fleet().shards]
+    assert made.shards[0].ros_args == tuple(ros_args)
+
+
+@pytest.fixture
+def asking(tmp_path: Path) -> Callable[..., tuple[dict[str, Any] | None, Fleet]]:
+    """`asking(ros_args, **parameters)`: what the process is told that chooses the backend, and the fleet."""
+    told = tmp_path / "told.json"
+    code = (
+        f"import sys; open({str(told)!r}, 'w').write(sys.stdin.read()); print('{{\"backend\": \"mujoco\"}}')"
+    )
+
+    def ask(ros_args: list[str], **parameters: Any) -> tuple[dict[str, Any] | None, Fleet]:
+        command = [sys.executable, "-c", code]
+        made = make_fleet(
+            FleetOptions(asset=ASSET, shards=2, parameters=parameters, ros_args=ros_args, command=command)
+        )
+        return (json.loads(told.read_text()) if told.exists() else None), made
+
+    return ask
+
+
+def test_the_backend_is_chosen_with_the_parameters_of_ros_arguments(
+    asking: Callable[..., tuple[dict[str, Any] | None, Fleet]], tmp_path: Path
+) -> None:
+    ros_args = params_file(
+        tmp_path, {"/**": {"max_prims": 7, "contexts": ["arm"]}, "/x": {"payloads": "none"}}
+    )
+    ros_args += ["-p", f"packages:=['robots={tmp_path}']", "-p", "max_layers:=8", "-p", "tf_rate:=3.0"]
+    told, made = asking([*ros_args, "-p", "variants:=[/A:b=c]"], max_layers=9)
+    assert told == {
+        "asset": ASSET,
+        "max_prims": 7,
+        "max_layers": 9,
+        "contexts": ["arm"],
+        "packages": [f"robots={tmp_path}"],
+        "variants": ["/A:b=c"],
+    }
+    assert {each.parameters["backend"] for each in made.shards} == {"mujoco"}
+    # The shards get them as they were given.
+    assert "max_prims" not in made.shards[0].parameters
+    assert "max_layers:=8" in made.shards[0].ros_args
+    with pytest.raises(OptionError, match="max_prims 'x' is not possible: it takes a whole number"):
+        asking(["-p", "max_prims:=x"])
+
+
+@pytest.mark.parametrize(
+    "ros_args",
+    [
+        ["-p", "use_sim_time:=true"],
+        ["-p", "use_sim_time:=True"],
+        ["-p", "use_sim_time:=yes"],
+        ["-p", "usd_ros_bridge_1:use_sim_time:=true"],
+    ],
+    ids=lambda value: value[1],
+)
+def test_shards_with_simulated_time_choose_their_backend(
+    asking: Callable[..., tuple[dict[str, Any] | None, Fleet]], ros_args: list[str], tmp_path: Path
+) -> None:
+    for each in (ros_args, params_file(tmp_path, {"/**": {"use_sim_time": True}})):
+        told, made = asking(each)
+        assert told is None
+        assert "backend" not in made.shards[0].parameters
+    told, _ = asking(params_file(tmp_path, {"/**": {"use_sim_time": False}, "/x": {"use_sim_time": True}}))
+    assert told == {"asset": ASSET}
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -123,6 +288,8 @@ def test_ros_arguments_go_to_all_but_what_cannot_be_shared_is_derived(tmp_path: 
         ({"node_name": "1x"}, "node name '1x'"),
         ({"ros_args": ["-p", "shard:=1/2"]}, "shard is set by the fleet"),
         ({"ros_args": ["-p", "foxglove:=x"]}, "foxglove 'x' is not possible: it takes a whole number"),
+        ({"ros_args": ["-p", "foxglove:=70000"]}, "foxglove 70000 is not possible"),
+        ({"ros_args": ["-p", "duration:=-1"]}, "duration -1 is not possible"),
         ({"ros_args": ["-p"]}, "-p needs NAME:=VALUE"),
     ],
 )
