@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -29,7 +30,24 @@ from usd_ros_bridge.fleet.shards import DERIVED, OWN, FleetShard, full_node_name
 from usd_ros_bridge.options import BRIDGE, PlanOptions, ReadOptions, rows
 
 MAX_SHARDS: Final = 1000
-OWN_COMMAND: Final = (sys.executable, "-m", "usd_ros_bridge")
+
+
+def _own_command() -> tuple[str, ...]:
+    """Return the package's command line, which finds the same modules as this process.
+
+    Python's `-m` alone searches the working directory first, where a user may have a file `yaml.py`.
+    """
+    usual = (sys.executable, "-m", "usd_ros_bridge")
+    with suppress(FileNotFoundError):
+        if not {"", str(Path.cwd())}.isdisjoint(sys.path):
+            return usual
+    if sys.version_info >= (3, 11):
+        return (sys.executable, "-P", *usual[1:])
+    code = "import runpy, sys; del sys.path[0]; runpy.run_module('usd_ros_bridge', run_name='__main__', alter_sys=True)"
+    return (sys.executable, "-c", code)
+
+
+OWN_COMMAND: Final = _own_command()
 
 _READ_BY_FLEET: Final = (*DERIVED, *OWN, "backend", "other_robots", "duration")
 """Parameters on which those of the shards depend, or when the fleet ends."""

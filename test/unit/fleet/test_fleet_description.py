@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from usd_ros_bridge.errors import BridgeError, OptionError
-from usd_ros_bridge.fleet.discovery_server import DiscoveryServer, parse_discovery_server
-from usd_ros_bridge.fleet.fleet import Fleet, FleetOptions, make_fleet
+from usd_ros_bridge.fleet.discovery_server import DiscoveryServer, parse_discovery_server, server_command
+from usd_ros_bridge.fleet.fleet import OWN_COMMAND, Fleet, FleetOptions, make_fleet
 from usd_ros_bridge.fleet.machines import Machine, RemoteShell, deal, parse_machines
 from usd_ros_bridge.fleet.parameter_text import parameter_arguments, typed_value, value_text
 from usd_ros_bridge.fleet.process_keeper import RestartDelays
@@ -285,6 +285,12 @@ def test_shards_with_simulated_time_choose_their_backend(
         ({"discovery_server": "127.0.0.1:" + "9" * 5000}, "give auto or ADDRESS:PORT"),
         ({"discovery_server": "0.0.0.0:11811"}, "give the address by which nodes reach the server"),
         ({"discovery_server": "auto", "machines": ["a"]}, "other machines do not reach"),
+        ({"discovery_server": "127.0.0.1:11811", "machines": ["localhost,a"]}, "other machines do not reach"),
+        (
+            {"discovery_server": "localhost:11811", "machines": ["a"]},
+            "'localhost:11811' is 127.0.0.1, on the",
+        ),
+        ({"discovery_server": "127.0.1.1:11811", "machines": ["a,b"], "machine": "b"}, "do not reach"),
         ({"node_name": "1x"}, "node name '1x'"),
         ({"ros_args": ["-p", "shard:=1/2"]}, "shard is set by the fleet"),
         ({"ros_args": ["-p", "foxglove:=x"]}, "foxglove 'x' is not possible: it takes a whole number"),
@@ -325,6 +331,39 @@ def test_the_server_is_started_where_its_address_is() -> None:
     assert parse_discovery_server("") is None
 
 
+def test_only_the_address_of_the_loopback_interface_limits_the_server_to_it() -> None:
+    """Fast DDS knows no interface with another address of 127.0.0.0/8, and would not start."""
+    limited = {
+        address: "interfaceWhiteList" in DiscoveryServer(address=address, port=11811).profile_xml()
+        for address in ("127.0.0.1", "127.0.1.1", "192.0.2.17")
+    }
+    assert limited == {"127.0.0.1": True, "127.0.1.1": False, "192.0.2.17": False}
+
+
+@pytest.fixture
+def server_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The program of the discovery server: a script that does nothing yet."""
+    program = tmp_path / "prefix" / "bin" / "fast-discovery-server"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path / "prefix"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    return program
+
+
+def test_a_profile_that_cannot_be_written_is_one_line(server_program: Path, tmp_path: Path) -> None:
+    server = DiscoveryServer(address="127.0.0.1", port=11811)
+    command = server_command(server)
+    assert command.words[0] == str(server_program)
+    profile = Path(command.words[-1])
+    assert profile.is_relative_to(tmp_path)
+    profile.unlink()
+    profile.mkdir()
+    with pytest.raises(OptionError, match="cannot be written: Is a directory"):
+        server_command(server)
+
+
 def test_the_files_in_config_are_what_the_fleet_uses() -> None:
     text = (ROOT / "config" / "fastdds_discovery_server.xml").read_text()
     profile = DiscoveryServer(address="127.0.0.1", port=11811).profile_xml()
@@ -360,7 +399,7 @@ def test_another_machine_gets_one_command_by_ssh(monkeypatch: pytest.MonkeyPatch
     )
     made = fleet(machines=["localhost,user@b"], remote=remote, parameters={"variants": ["/A:it=isn't $HOME"]})
     local, other = made.shards
-    assert made.command(local, {})[:3] == (sys.executable, "-m", "usd_ros_bridge")
+    assert made.command(local, {})[: len(OWN_COMMAND)] == OWN_COMMAND
     *command, host, script = made.command(other, {"MARK": "a b"})
     assert host == "user@b"
     assert command[:3] == ["ssh", "-p", "2222"]
@@ -374,6 +413,20 @@ def test_another_machine_gets_one_command_by_ssh(monkeypatch: pytest.MonkeyPatch
     assert {"MARK=a b", "ROS_DOMAIN_ID=7", "/opt/x/usd_ros_bridge"} <= set(words)
     assert words[-len(other.arguments()) :] == other.arguments()
     assert shlex.join(words)
+
+
+def test_modules_in_the_working_directory_are_not_imported(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("raise SystemExit('the wrong module')")
+    code = (
+        "import subprocess, sys; sys.path[:] = [path for path in sys.path if path];"
+        "from usd_ros_bridge.fleet.fleet import OWN_COMMAND;"
+        "sys.exit(subprocess.run([*OWN_COMMAND, '--version']).returncode)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("usd_ros_bridge")
 
 
 @pytest.mark.parametrize(
