@@ -23,7 +23,9 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("domain", ["7", "a/b", "../x", ""])
 @pytest.mark.parametrize(
-    "name", ["/bridge_1", f"/{'n' * 300}/bridge_1", "/hall/../bridge_1", "/\udce4/bridge_1"], ids=ascii
+    "name",
+    ["/bridge_1", f"/{'n' * 300}/bridge_1", "/hall/../bridge_1", "/\udce4/bridge_1"],
+    ids=["usual", "long", "dots", "no UTF-8"],
 )
 def test_a_name_is_locked_once_in_a_domain(domain: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROS_DOMAIN_ID", domain)
