@@ -184,9 +184,8 @@ def fleet_actions(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     Raises:
         BridgeError: The fleet is not possible, in one line.
     """
-    options = fleet_options(context)
-    fleet = make_fleet(options)
-    ends_by_itself = bool(options.parameters.get("duration"))
+    fleet = make_fleet(fleet_options(context))
+    ends_by_itself = any(shard.parameters.get("duration") for shard in fleet.shards)
     actions: list[LaunchDescriptionEntity] = [
         LogInfo(msg=f"fleet: warning: {each}") for each in fleet.warnings
     ]

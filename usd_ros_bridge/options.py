@@ -246,7 +246,7 @@ def parse_mesh_uris(text: str) -> MeshUris:
         raise OptionError(f"mesh_uris {quoted(text)} is not possible; {alternatives(text, possible)}")
     host, _, port = rest.rpartition(":")
     host = host.strip("[]") or _LOOPBACK
-    if not (port.isascii() and port.isdigit() and int(port) <= _MAX_PORT):
+    if not (re.fullmatch(r"[0-9]{1,5}", port) and int(port) <= _MAX_PORT):
         raise OptionError(
             f"mesh_uris {quoted(text)}: {quoted(port)} is no port: use 0 (a free one) to {_MAX_PORT}"
         )

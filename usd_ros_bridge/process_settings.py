@@ -95,7 +95,9 @@ def discard_output(*, errors: bool = True) -> None:
     """
     nobody = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr) if errors else (sys.stdout,):
-        os.dup2(nobody, stream.fileno())
+        # None: it was closed when the process started.
+        if stream is not None:
+            os.dup2(nobody, stream.fileno())
     os.close(nobody)
 
 

@@ -159,3 +159,16 @@ def test_a_mistake_ends_the_launch(ros_domain: int, tmp_path: Path) -> None:
     assert "nobody" in ended.stdout + ended.stderr
     assert ended.stdout.count("process started") <= 2
     assert "Traceback" not in ended.stdout + ended.stderr
+
+
+def test_a_duration_in_a_parameter_file_ends_each_shard(ros_domain: int, tmp_path: Path) -> None:
+    """Each after this much time: the end of one is not the end of all."""
+    file = tmp_path / "parameters.yaml"
+    file.write_text("/**:\n  ros__parameters:\n    duration: 1.0\n")
+    command = [*LAUNCH, f"asset:={FLEET}", "shards:=2", "backend:=kinematic", f"params_file:={file}"]
+    ended = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    assert ended.returncode == 0
+    assert ended.stdout.count("process has finished cleanly") == 2
+    assert "shard 1 has finished" not in ended.stdout + ended.stderr

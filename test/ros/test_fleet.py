@@ -20,9 +20,21 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from builders.stages import write_fleet
 from effort import examples
-from fleet_runs import COMMAND, READY_S, FleetRun, JointStateLog, children, is_running, kill, wait_until
+from fleet_runs import (
+    COMMAND,
+    READY_S,
+    FleetRun,
+    JointStateLog,
+    children,
+    command_of,
+    is_running,
+    kill,
+    wait_until,
+)
 from free_ports import free_port
 from own_process import own_process
+from programs import Program
+from usd_ros_bridge.fleet.backend_question import ANSWER_FLAG
 from usd_ros_bridge.testing.ros_observer import RosObserver
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "fleet" / "fleet.usda"
@@ -204,6 +216,13 @@ def server_address(monkeypatch: pytest.MonkeyPatch) -> str:
     return address
 
 
+def listed_topics() -> set[str]:
+    """Returns the topics that the command line lists, in this process's environment."""
+    command = [sys.executable, "-m", "usd_ros_bridge", "topic", "list"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return set(done.stdout.splitlines())
+
+
 @own_process
 def test_a_killed_discovery_server_is_started_again(
     run_fleet: Callable[..., FleetRun],
@@ -218,20 +237,12 @@ def test_a_killed_discovery_server_is_started_again(
     log = observe()
     log.wait_for_more(ROBOTS)
     # The tools see everything through the server, and nothing without it.
-    listed = [sys.executable, "-m", "usd_ros_bridge", "topic", "list"]
     wanted = {f"/{robot}/joint_states" for robot in ROBOTS}
 
-    def has_all() -> bool:
-        done = subprocess.run(listed, capture_output=True, text=True, check=True)
-        return wanted <= set(done.stdout.splitlines())
-
     # It lists what it has discovered after some seconds, which on a busy machine is not all.
-    wait_until(has_all, "all topics")
-    without = {name: value for name, value in os.environ.items() if name != "ROS_DISCOVERY_SERVER"}
-    topics = subprocess.run(
-        listed, capture_output=True, text=True, check=True, env=without
-    ).stdout.splitlines()
-    assert not [topic for topic in topics if "robot" in topic]
+    wait_until(lambda: wanted <= listed_topics(), "all topics")
+    monkeypatch.delenv("ROS_DISCOVERY_SERVER")
+    assert not [topic for topic in listed_topics() if "robot" in topic]
 
     moment = time.time_ns()
     kill(fleet.processes()[0])
@@ -246,10 +257,47 @@ def test_a_killed_discovery_server_is_started_again(
     assert fleet.interrupt() == 0
 
 
-def test_a_fleet_with_a_duration_ends_by_itself(run_fleet: Callable[..., FleetRun], tmp_path: Path) -> None:
-    fleet = run_fleet("--shards", "2", "--backend", "kinematic", "--duration", "1", "--record", "run.mcap")
+@own_process
+def test_the_server_may_have_the_address_that_debian_gives_the_own_name(
+    run_fleet: Callable[..., FleetRun],
+    server_address: str,
+    own_verbs: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    address = server_address.replace("127.0.0.1", "127.0.1.1")
+    fleet = run_fleet("--shards", "1", "--backend", "kinematic", "--discovery-server", address)
+    fleet.wait_until_ready(1)
+    monkeypatch.setenv("ROS_DISCOVERY_SERVER", address)
+    wait_until(lambda: f"/{ROBOTS[0]}/joint_states" in listed_topics(), "the topics of the fleet")
+    assert fleet.interrupt() == 0
+
+
+def test_a_discovery_server_that_does_not_start_ends_the_fleet(
+    run_fleet: Callable[..., FleetRun], server_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "bin" / "fast-discovery-server"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n[ $1 = -h ] && exit 0\necho no such interface\nexit 1\n")
+    program.chmod(0o755)
+    prefixes = os.environ.get("AMENT_PREFIX_PATH", "")
+    monkeypatch.setenv("AMENT_PREFIX_PATH", os.pathsep.join([str(tmp_path), prefixes]))
+    fleet = run_fleet(*OPTIONS, "--discovery-server", server_address)
+    assert fleet.wait(timeout=READY_S) == 2, fleet.output
+    (line,) = [line for line in fleet.output.splitlines() if line.startswith("usd_ros_bridge: ")]
+    assert line == "usd_ros_bridge: the discovery server ended with status 1: no such interface"
+
+
+@pytest.mark.parametrize(
+    "duration", [["--duration", "1"], ["--ros-args", "-p", "duration:=1.0"]], ids=" ".join
+)
+def test_a_fleet_with_a_duration_ends_by_itself(
+    run_fleet: Callable[..., FleetRun], tmp_path: Path, duration: list[str]
+) -> None:
+    fleet = run_fleet("--shards", "2", "--backend", "kinematic", "--record", "run.mcap", *duration)
     assert fleet.wait(timeout=READY_S) == 0, fleet.output
-    assert "fleet: shard 1 has finished" in fleet.output
+    # Each after this much time: the end of one is not the end of all.
+    for shard in (1, 2):
+        assert f"fleet: shard {shard} has finished" in fleet.output
     assert sorted(path.name for path in tmp_path.glob("*.mcap")) == ["run_1.mcap", "run_2.mcap"]
 
 
@@ -299,6 +347,40 @@ def test_a_mistake_of_the_caller_ends_the_fleet_in_one_line(
     fleet = run_fleet(*options)
     assert fleet.wait(timeout=READY_S) == 2, fleet.output
     assert says in one_line(fleet)
+
+
+SSH = """#!/bin/bash
+# As `ssh -tt -v`: both streams of the program on standard output, then a line of its own.
+output=$(bash -c "${!#}" 2>&1 < /dev/null)
+status=$?
+printf '%s\\r\\n' "$output"
+printf '%s\\r\\n' 'Connection to other closed.' >&2
+exit $status
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--remote-command", f"{sys.executable} -m usd_ros_bridge", "--contexts", "robot_99"], "robot_99"),
+        (["--remote-command", "no_such_command"], "no_such_command"),
+        (["--remote-setup", "if"], "syntax error"),
+    ],
+    ids=["contexts", "command", "setup"],
+)
+def test_the_reason_of_another_machine_is_not_that_the_connection_is_closed(
+    run_fleet: Callable[..., FleetRun], tmp_path: Path, options: list[str], says: str
+) -> None:
+    ssh = tmp_path / "ssh"
+    ssh.write_text(SSH)
+    ssh.chmod(0o755)
+    fleet = run_fleet(
+        "--shards", "1", "--backend", "kinematic", "--machines", "other", "--ssh", str(ssh), *options
+    )
+    assert fleet.wait(timeout=READY_S) == 2, fleet.output
+    (line,) = [line for line in fleet.output.splitlines() if line.startswith("usd_ros_bridge: ")]
+    assert says in line
+    assert "closed" not in fleet.output
 
 
 def test_an_asset_that_is_not_there(ros_domain: int, tmp_path: Path) -> None:
@@ -372,6 +454,61 @@ def test_the_fleet_ends_where_the_reader_of_its_output_goes_away(
     assert fleet.wait(timeout=READY_S) == 0
     assert "Traceback" not in errors
     assert not any(map(is_running, processes))
+
+
+@pytest.fixture
+def short_run(ros_domain: int, asset: Path) -> tuple[str, ...]:
+    """The command of a fleet that ends by itself."""
+    return (*COMMAND, str(asset), "--shards", "2", "--backend", "kinematic", "--duration", "1")
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams(short_run: tuple[str, ...], closed: str, tmp_path: Path) -> None:
+    command = ["bash", "-c", f'exec "$@" --record run.mcap {closed}', "-", *short_run]
+    ended = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=READY_S, check=False
+    )
+    assert (ended.returncode, "Traceback" in ended.stderr) == (0, False)
+    assert sorted(path.name for path in tmp_path.glob("*.mcap")) == ["run_1.mcap", "run_2.mcap"]
+
+
+def test_a_fifo_that_is_open_for_both_has_a_reader(short_run: tuple[str, ...], tmp_path: Path) -> None:
+    """So loggers keep one: what the fleet itself has written to it says nothing about readers."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    descriptor = os.open(fifo, os.O_RDWR)
+    try:
+        ended = subprocess.run(
+            short_run, stdout=descriptor, stderr=subprocess.DEVNULL, timeout=READY_S, check=False
+        )
+        output = os.read(descriptor, 65_536).decode()
+    finally:
+        os.close(descriptor)
+    assert ended.returncode == 0
+    for shard in (1, 2):
+        assert f"fleet: shard {shard} has finished" in output
+
+
+def test_more_shards_than_the_usual_limit_of_open_files_allows(asset: Path, tmp_path: Path) -> None:
+    """Of another machine, where each costs the most of them: here it prints two lines, and ends when it is asked to."""
+    shards = 40
+    ssh = "sh -c 'echo one; echo two; head -c 1 > /dev/null'"
+    options = ("--shards", str(shards), "--backend", "null", "--machines", "other", "--ssh", ssh)
+    command = ["bash", "-c", 'ulimit -Sn 64; exec "$@"', "-", *COMMAND, str(asset), *options]
+    with Program(command, cwd=tmp_path) as fleet:
+        # The second line of a shard shows that the first is not the reason of its end.
+        for _ in range(shards):
+            fleet.wait_for(r"\[\d+\] one", READY_S)
+        assert fleet.interrupt() == 0, fleet.output
+
+
+def test_the_process_that_chooses_the_backend_ends_with_the_fleet(run_fleet: Callable[..., FleetRun]) -> None:
+    fleet = run_fleet("--shards", "2")
+    (asked,) = wait_until(
+        lambda: [each for each in children(fleet.pid) if ANSWER_FLAG in command_of(each)], "the question"
+    )
+    assert fleet.interrupt(signal.SIGTERM) == 0
+    wait_until(lambda: not is_running(asked), "the end of the process that is asked")
 
 
 def test_a_fleet_whose_reader_went_away_before_it_starts_ends_at_once(ros_domain: int, asset: Path) -> None:

@@ -64,7 +64,7 @@ def other(tmp_path: Path) -> Iterator[OtherMachine]:
     )
     (folder / "ssh_config").write_text(
         f"Host other\n  HostName 127.0.0.1\n  Port {port}\n  IdentityFile {folder}/user\n  IdentitiesOnly yes\n"
-        f"  UserKnownHostsFile {folder}/known\n  StrictHostKeyChecking no\n  LogLevel ERROR\n"
+        f"  UserKnownHostsFile {folder}/known\n  StrictHostKeyChecking no\n"
     )
     with Program([SSHD, "-D", "-e", "-f", str(folder / "sshd_config")], cwd=folder) as server:
         server.wait_for("listening on 127.0.0.1")

@@ -17,6 +17,7 @@ from usd_ros_bridge.fleet.machines import RemoteShell
 from usd_ros_bridge.fleet.shards import OWN
 from usd_ros_bridge.fleet.supervisor import MAX_RESTART_DELAY_S, Supervisor
 from usd_ros_bridge.options import BRIDGE, OPTIONS
+from usd_ros_bridge.process_settings import ending_at_once
 
 
 def _answer(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
@@ -85,24 +86,24 @@ def fleet(ros_args: list[str] | None, /, **options: Any) -> None:
 
     A bridge that ends is started again, and no other one notices. SIGINT and SIGTERM end all of them.
     """
-    made = make_fleet(
-        FleetOptions(
-            asset=options["asset"],
-            shards=options["shards"],
-            machines=options["machines"],
-            machine=options["machine"],
-            discovery_server=options["discovery_server"],
-            node_name=options["node_name"],
-            namespace=options["namespace"] or "",
-            parameters=_parameters(options),
-            ros_args=ros_args or (),
-            lockstep=not options["no_lockstep"],
-            remote=RemoteShell(
-                ssh=options["ssh"], setup=options["remote_setup"], command=options["remote_command"]
-            ),
-        )
+    described = FleetOptions(
+        asset=options["asset"],
+        shards=options["shards"],
+        machines=options["machines"],
+        machine=options["machine"],
+        discovery_server=options["discovery_server"],
+        node_name=options["node_name"],
+        namespace=options["namespace"] or "",
+        parameters=_parameters(options),
+        ros_args=ros_args or (),
+        lockstep=not options["no_lockstep"],
+        remote=RemoteShell(
+            ssh=options["ssh"], setup=options["remote_setup"], command=options["remote_command"]
+        ),
     )
-    Supervisor(made, max_restart_delay=options["max_restart_delay"]).run()
+    # To be ended is no failure of a service, also while the backend is chosen.
+    with ending_at_once():
+        Supervisor(make_fleet(described), max_restart_delay=options["max_restart_delay"]).run()
 
 
 def _add_options_of_run() -> None:

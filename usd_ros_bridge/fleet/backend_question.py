@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from usd_ros_bridge.child_process import end_with_parent
 from usd_ros_bridge.errors import BridgeError
 
 AUTO: Final = "auto"
@@ -34,6 +36,8 @@ def backend_of(parameters: Mapping[str, Any], *, command: Sequence[str]) -> str:
         text=True,
         errors="replace",
         check=False,
+        # Planning may take minutes, and nobody waits for the answer any more.
+        preexec_fn=end_with_parent(signal.SIGTERM),
     )
     lines = asked.stderr.strip().splitlines()
     if asked.returncode:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -31,6 +32,8 @@ SUPER_CLIENT_VARIABLE: Final = "ROS_SUPER_CLIENT"
 LEASE_S: Final = 10.0
 """How long clients believe in a server that was killed, seconds."""
 
+_LOOPBACK = "127.0.0.1"
+"""The one address of 127.0.0.0/8 that Fast DDS takes for an interface. Debian gives a machine's own name 127.0.1.1."""
 _PROGRAM = "fast-discovery-server"
 _MAX_PORT = 65535
 _SERVER_COMMAND = "42"
@@ -81,7 +84,7 @@ class DiscoveryServer:
         return True
 
     def profile_xml(self, *, prefix: bool = True) -> str:
-        """Return the Fast DDS profile of the server, for Fast DDS 2 and 3. On the loopback it receives nothing else.
+        """Return the Fast DDS profile of the server, for Fast DDS 2 and 3. At 127.0.0.1 it receives nothing else.
 
         Clients find a server that was killed and started again once the lease of the killed one has ended: 10 s, in
         place of ROS 2's 20 s.
@@ -100,7 +103,7 @@ class DiscoveryServer:
       <interfaceWhiteList>
         <address>127.0.0.1</address>
       </interfaceWhiteList>"""
-            if self.is_loopback
+            if self.address == _LOOPBACK
             else "",
         )
 
@@ -122,9 +125,9 @@ def parse_discovery_server(text: str, *, has_remote: bool = False) -> DiscoveryS
             raise OptionError(
                 "discovery_server auto is on the loopback, which other machines do not reach: give ADDRESS:PORT"
             )
-        return DiscoveryServer(address="127.0.0.1", port=PORT)
+        return DiscoveryServer(address=_LOOPBACK, port=PORT)
     host, _, port = text.rpartition(":")
-    if not (host and port.isascii() and port.isdigit() and 0 < int(port) <= _MAX_PORT):
+    if not (host and re.fullmatch(r"[0-9]{1,5}", port) and 0 < int(port) <= _MAX_PORT):
         raise OptionError(f"discovery_server {quoted(text)} is not possible: give auto or ADDRESS:PORT")
     try:
         address = socket.gethostbyname(host)
@@ -136,7 +139,13 @@ def parse_discovery_server(text: str, *, has_remote: bool = False) -> DiscoveryS
         raise OptionError(
             f"discovery_server {quoted(text)}: give the address by which nodes reach the server"
         )
-    return DiscoveryServer(address=address, port=int(port))
+    server = DiscoveryServer(address=address, port=int(port))
+    if has_remote and server.is_loopback:
+        raise OptionError(
+            f"discovery_server {quoted(text)} is {address}, on the loopback, which other machines do not reach: "
+            "give ADDRESS:PORT of this machine in the network"
+        )
+    return server
 
 
 def check_middleware(environment: Mapping[str, str]) -> None:
@@ -185,7 +194,12 @@ def server_command(server: DiscoveryServer) -> ServerCommand:
             "discovery_server: there is no directory for its profile: set XDG_RUNTIME_DIR to one of yours"
         )
     profile = directory / f"discovery_server_{server.address}_{server.port}.xml"
-    profile.write_text(server.profile_xml(prefix=not is_fast_dds_3), encoding="utf-8")
+    try:
+        profile.write_text(server.profile_xml(prefix=not is_fast_dds_3), encoding="utf-8")
+    except OSError as error:
+        raise OptionError(
+            f"discovery_server: its profile {profile} cannot be written: {error.strerror}"
+        ) from error
     # The number gives Fast DDS 2's the prefix that ROS_DISCOVERY_SERVER's first entry means.
     first = (_SERVER_COMMAND,) if is_fast_dds_3 else ("-i", "0")
     return ServerCommand(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -19,13 +20,43 @@ from usd_ros_bridge.fleet.discovery_server import (
     parse_discovery_server,
 )
 from usd_ros_bridge.fleet.machines import Machine, RemoteShell, deal, parse_machines
-from usd_ros_bridge.fleet.parameter_text import split_off, split_off_remaps, typed_value, values_in_files
-from usd_ros_bridge.fleet.shards import DERIVED, OWN, FleetShard, shard_parameters
-from usd_ros_bridge.options import BRIDGE
+from usd_ros_bridge.fleet.ros_arguments import (
+    ParameterRule,
+    rules_in_arguments,
+    rules_in_files,
+    split_off_remaps,
+)
+from usd_ros_bridge.fleet.shards import DERIVED, OWN, FleetShard, full_node_name, shard_parameters
+from usd_ros_bridge.options import BRIDGE, PlanOptions, ReadOptions, rows
 
 MAX_SHARDS: Final = 1000
-OWN_COMMAND: Final = (sys.executable, "-m", "usd_ros_bridge")
 
+
+def _own_command() -> tuple[str, ...]:
+    """Return the package's command line, which finds the same modules as this process.
+
+    Python's `-m` alone searches the working directory first, where a user may have a file `yaml.py`.
+    """
+    usual = (sys.executable, "-m", "usd_ros_bridge")
+    with suppress(FileNotFoundError):
+        if not {"", str(Path.cwd())}.isdisjoint(sys.path):
+            return usual
+    if sys.version_info >= (3, 11):
+        return (sys.executable, "-P", *usual[1:])
+    code = "import runpy, sys; del sys.path[0]; runpy.run_module('usd_ros_bridge', run_name='__main__', alter_sys=True)"
+    return (sys.executable, "-c", code)
+
+
+OWN_COMMAND: Final = _own_command()
+
+_READ_BY_FLEET: Final = (*DERIVED, *OWN, "backend", "other_robots", "duration")
+"""Parameters on which those of the shards depend, or when the fleet ends."""
+_SIM_TIME: Final = "use_sim_time"
+_READ_FOR_BACKEND: Final = (
+    _SIM_TIME,
+    *(row.name for group in (ReadOptions, PlanOptions) for row in rows(group)),
+)
+"""Parameters on which the choice of a backend depends."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PASSED_ON = re.compile(
     r"ROS_DOMAIN_ID|ROS_DISCOVERY_SERVER|ROS_SUPER_CLIENT|ROS_AUTOMATIC_DISCOVERY_RANGE|ROS_STATIC_PEERS|ROS_LOCALHOST_ONLY"
@@ -147,37 +178,72 @@ def make_fleet(options: FleetOptions) -> Fleet:
 
 
 def _shards(options: FleetOptions, machines: Sequence[Machine]) -> list[FleetShard]:
-    names = (*DERIVED, *OWN, "backend")
-    marked = _without_marks(options.ros_args)
-    texts, ros_args = split_off(names, marked)
-    in_arguments = {name: typed_value(name, text) for name, text in texts.items()}
-    given = {**values_in_files(names, marked), **in_arguments, **options.parameters}
+    remaps, ros_args = split_off_remaps(_without_marks(options.ros_args))
+    base_name = remaps.get("__node", options.node_name)
+    if not _NAME.fullmatch(base_name):
+        raise OptionError(
+            f"node name {quoted(base_name)} is not possible: letters, digits and _, no digit first"
+        )
+    namespace = remaps.get("__ns", options.namespace).strip("/")
+    node_names = [f"{base_name}_{number}" for number in range(1, options.shards + 1)]
+    full_names = [full_node_name(namespace, each) for each in node_names]
+    in_arguments, others = rules_in_arguments(_READ_BY_FLEET, ros_args)
+    rules = _rules_for(full_names, [*rules_in_files(_READ_BY_FLEET, ros_args), *in_arguments])
+    given = {**{each.name: each.value for each in rules}, **options.parameters}
     for name in OWN:
         if name in given:
             raise OptionError(f"{name} is set by the fleet, for each shard: leave it out")
-    remaps, ros_args = split_off_remaps(ros_args)
-    node_name = remaps.get("__node", options.node_name)
-    if not _NAME.fullmatch(node_name):
-        raise OptionError(
-            f"node name {quoted(node_name)} is not possible: letters, digits and _, no digit first"
+    of_all = {**options.parameters, "asset": _absolute(options.asset)}
+    backend = given.get("backend", AUTO)
+    if backend == AUTO and options.shards > 1:
+        backend = _chosen_backend(options, of_all, ros_args, full_names)
+    if backend != AUTO or "backend" in given:
+        of_all["backend"] = backend
+    shards = []
+    for number, machine in enumerate(deal(options.shards, machines), 1):
+        of_shard = {each.name: each for each in rules if each.applies_to(full_names[number - 1])}
+        own = {name for name, rule in of_shard.items() if rule.is_of_one_node} - set(options.parameters)
+        parameters = shard_parameters(
+            {**{name: rule.value for name, rule in of_shard.items()}, **of_all},
+            number,
+            options.shards,
+            lockstep=options.lockstep,
+            own=own,
         )
-    namespace = remaps.get("__ns", options.namespace).strip("/")
-    given["asset"] = _absolute(options.asset)
-    if options.shards > 1 and given.get("backend", AUTO) == AUTO and "use_sim_time:=true" not in ros_args:
-        # One for all: shards with and without simulated time would not fit together.
-        given["backend"] = backend_of(given, command=options.command)
-    return [
-        FleetShard(
-            number=number,
-            count=options.shards,
-            machine=machine,
-            node_name=f"{node_name}_{number}",
-            namespace=namespace,
-            parameters=shard_parameters(given, number, options.shards, lockstep=options.lockstep),
-            ros_args=tuple(ros_args),
+        shards.append(
+            FleetShard(
+                number=number,
+                count=options.shards,
+                machine=machine,
+                node_name=node_names[number - 1],
+                namespace=namespace,
+                parameters=parameters,
+                ros_args=tuple(others),
+            )
         )
-        for number, machine in enumerate(deal(options.shards, machines), 1)
-    ]
+    return shards
+
+
+def _rules_for(full_names: Sequence[str], rules: Iterable[ParameterRule]) -> list[ParameterRule]:
+    """Return the rules for nodes of the fleet, in their order: a file may have other nodes' parameters, too."""
+    return [rule for rule in rules if any(map(rule.applies_to, full_names))]
+
+
+def _chosen_backend(
+    options: FleetOptions, given: Mapping[str, Any], ros_args: Sequence[str], full_names: Sequence[str]
+) -> str:
+    """Return one backend for all: shards with and without simulated time would not fit together.
+
+    Raises:
+        BridgeError: The asset cannot be planned.
+    """
+    in_arguments, _ = rules_in_arguments(_READ_FOR_BACKEND, ros_args)
+    rules = _rules_for(full_names, [*rules_in_files(_READ_FOR_BACKEND, ros_args), *in_arguments])
+    asked = {each.name: each.value for each in rules}
+    if str(asked.pop(_SIM_TIME, False)).lower() in ("true", "y"):
+        # Each shard chooses, and by this they choose the same.
+        return AUTO
+    return backend_of({**asked, **given}, command=options.command)
 
 
 def _without_marks(ros_args: Sequence[str]) -> list[str]:

@@ -24,14 +24,19 @@ NOT_FOUND: Final = 127
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:%-]*")
 """Never one that ssh would take as an option."""
 _MOST_WEIGHT: Final = 1000
-# A cut connection ends both ends within 15 s. -tt: the end of the terminal ends what runs in it.
+# A cut connection ends both ends within 15 s. LogLevel: else its last line is that the connection is closed, not why.
+# -tt: the end of the terminal ends what runs in it.
 _SSH_OPTIONS: Final = (
     "-oBatchMode=yes",
     "-oConnectTimeout=10",
     "-oServerAliveInterval=5",
     "-oServerAliveCountMax=3",
+    "-oLogLevel=ERROR",
     "-tt",
 )
+
+CONNECTION_CLOSED: Final = re.compile(r"(Connection|Shared connection) to \S+ closed\.")
+"""Last line of ssh where the user's options let it say more: it is no reason of the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +86,9 @@ class RemoteShell:
         """
         words = [f"{name}={value}" for name, value in environment.items()]
         run = f"exec env {shlex.join(words)} {self.command} {shlex.join(arguments)}"
-        # `source` is bash's. `exec`: one process, which the end of the terminal reaches.
-        script = f"{self.setup} || exit {NOT_EXECUTABLE}; {run}" if self.setup else run
+        # `source` is bash's. `eval`: commands that end in `;` or a comment are possible, and those that cannot be read
+        # fail. `exec`: one process, which the end of the terminal reaches.
+        script = f"eval {shlex.quote(self.setup)} || exit {NOT_EXECUTABLE}; {run}" if self.setup else run
         return (*_words("ssh", self.ssh), *_SSH_OPTIONS, host, f"exec bash -c {shlex.quote(script)}")
 
 
@@ -109,7 +115,7 @@ def parse_machines(texts: Iterable[str]) -> tuple[Machine, ...]:
         host, star, weight = text.partition("*")
         if not _HOST.fullmatch(host):
             raise OptionError(f"machine {quoted(text)} is not possible: give HOST, USER@HOST or HOST*WEIGHT")
-        if star and not (weight.isascii() and weight.isdigit() and 1 <= int(weight) <= _MOST_WEIGHT):
+        if star and not (re.fullmatch(r"[0-9]{1,4}", weight) and 1 <= int(weight) <= _MOST_WEIGHT):
             raise OptionError(f"machine {quoted(text)}: its weight is a whole number, 1 to {_MOST_WEIGHT}")
         if any(host == each.host for each in machines):
             raise OptionError(f"machine {quoted(host)} is there twice: {host}*2 gives it two shares")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 
 from usd_ros_bridge.errors import OptionError
@@ -30,21 +32,34 @@ def node_locks(names: Iterable[str]) -> Iterator[None]:
         return
     with ExitStack() as stack:
         for name in names:
-            # Not passed on to child processes: Python opens files like that.
-            file = stack.enter_context((directory / f"{domain}{name.replace('/', '.')}.lock").open("a+"))
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                file.seek(0)
-                holder = file.read().strip()
-                raise OptionError(
-                    f"{name} in domain {domain} is a node of the fleet of process {holder or 'unknown'}: choose "
-                    "another --node-name or --namespace, or another ROS_DOMAIN_ID"
-                ) from error
-            file.truncate(0)
-            file.write(f"{os.getpid()}\n")
-            file.flush()
+            # Any name and domain make the name of a file: the shard refuses what is not possible.
+            key = hashlib.sha256(f"{domain}{name}".encode(errors="surrogateescape")).hexdigest()
+            with suppress(OSError):
+                # Not passed on to child processes: Python opens files like that. Unbuffered: on a full disk, closing
+                # would fail once more.
+                file = stack.enter_context((directory / f"{key}.lock").open("ab+", buffering=0))
+                _lock(file, f"{name} in domain {domain}")
         yield
+
+
+def _lock(file: FileIO, node: str) -> None:
+    """Lock a file, and write this process's id to it.
+
+    Raises:
+        OptionError: Another process has locked it.
+        OSError: It cannot be locked, or the disk is full.
+    """
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        file.seek(0)
+        holder = (file.read() or b"").decode(errors="replace").strip()
+        raise OptionError(
+            f"{node} is a node of the fleet of process {holder or 'unknown'}: choose another --node-name or "
+            "--namespace, or another ROS_DOMAIN_ID"
+        ) from error
+    file.truncate(0)
+    file.write(b"%d\n" % os.getpid())
 
 
 def fleet_directory() -> Path | None:

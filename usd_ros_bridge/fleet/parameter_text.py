@@ -1,12 +1,10 @@
-"""Node parameters as ROS arguments: `-p name:=value`, and what users gave in that form."""
+"""Values of node parameters as texts: in ROS arguments, `-p name:=value`, and in launch arguments."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import pairwise
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from usd_ros_bridge.errors import OptionError, quoted
@@ -39,80 +37,14 @@ def value_text(value: Any) -> str:
     return json.dumps(value)
 
 
-def split_off(names: Sequence[str], ros_args: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Split off the parameters with some names from ROS arguments.
-
-    Returns:
-        The texts of their values by name, without quotes, and the other arguments.
-
-    Raises:
-        OptionError: The last argument lacks its value.
-    """
-    found: dict[str, str] = {}
-    rest: list[str] = []
-    arguments = iter(ros_args)
-    for argument in arguments:
-        if argument not in ("-p", "--param"):
-            rest.append(argument)
-            continue
-        given = next(arguments, None)
-        if given is None:
-            raise OptionError(f"{argument} needs NAME:=VALUE after it")
-        target, _, text = given.partition(":=")
-        name = target.rpartition(":")[2]
-        if name in names:
-            found[name] = text.strip().strip("'\"")
-        else:
-            rest += [argument, given]
-    return found, rest
-
-
-def values_in_files(names: Sequence[str], ros_args: Sequence[str]) -> dict[str, Any]:
-    """Return parameters with some names from the parameter files among ROS arguments, of whatever node.
-
-    A file that cannot be read has none: ROS 2 refuses it, and says why.
-    """
-    import yaml  # rclpy needs it, too
-
-    found: dict[str, Any] = {}
-    for flag, path in pairwise(ros_args):
-        if flag != "--params-file":
-            continue
-        try:
-            content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError, yaml.YAMLError):
-            continue
-        for parameters in _parameters_in(content):
-            found |= {name: parameters[name] for name in names if name in parameters}
-    return found
-
-
-def _parameters_in(content: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield what stands below each `ros__parameters`."""
-    for key, value in content.items() if isinstance(content, dict) else ():
-        if key == "ros__parameters" and isinstance(value, dict):
-            yield value
-        else:
-            yield from _parameters_in(value)
-
-
-def split_off_remaps(ros_args: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Split off `-r __node:=NAME` and `-r __ns:=NAMESPACE`. Return them by name, and the other arguments."""
-    found: dict[str, str] = {}
-    rest: list[str] = []
-    arguments = iter(ros_args)
-    for argument in arguments:
-        given = next(arguments, None) if argument in ("-r", "--remap") else None
-        name, _, value = (given or "").partition(":=")
-        # Also `node:__node:=name`: all nodes of a shard have the same names otherwise.
-        name = name.rpartition(":")[2]
-        if name in ("__node", "__name"):
-            found["__node"] = value
-        elif name == "__ns":
-            found["__ns"] = value
-        else:
-            rest += [argument] if given is None else [argument, given]
-    return found, rest
+def has_type(name: str, value: Any) -> bool:
+    """Return whether a value that was read from YAML has the type of an option of the table."""
+    option = OPTIONS[name]
+    if isinstance(value, bool):
+        return option.kind == "bool" or option.takes_bool
+    if option.kind == "strings":
+        return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    return isinstance(value, _CLASSES[option.kind])
 
 
 def typed_value(name: str, text: str) -> Any:
@@ -127,10 +59,20 @@ def typed_value(name: str, text: str) -> Any:
     except (ValueError, KeyError) as error:
         kind = _WORDS[option.kind]
         raise OptionError(f"{name} {quoted(text)} is not possible: it takes {kind}") from error
+    check_value(name, value)
+    return value
+
+
+def check_value(name: str, value: Any) -> None:
+    """Check the value of an option of the table, which has the right type.
+
+    Raises:
+        OptionError: It is not possible.
+    """
+    option = OPTIONS[name]
     if fault := option.fault(value):
         raise OptionError(f"{name} {fault}")
     option.value(value)
-    return value
 
 
 def _texts(text: str) -> list[str]:
@@ -151,6 +93,13 @@ _TYPES: Final[Mapping[Kind, Callable[[str], Any]]] = {
     "bool": lambda text: _BOOLS[text.lower()],
     "int": int,
     "double": float,
+}
+_CLASSES: Final[Mapping[Kind, type | tuple[type, ...]]] = {
+    "string": str,
+    "int": int,
+    # The node takes whole numbers, too.
+    "double": (int, float),
+    "bool": bool,
 }
 _WORDS: Final[Mapping[Kind, str]] = {
     "string": "text",

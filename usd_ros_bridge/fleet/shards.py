@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Final
@@ -50,7 +51,7 @@ class FleetShard:
     @property
     def full_name(self) -> str:
         """Return the node's name with its namespace."""
-        return f"{'/' + self.namespace if self.namespace else ''}/{self.node_name}"
+        return full_node_name(self.namespace, self.node_name)
 
     def arguments(self) -> list[str]:
         """Return the arguments of the package's command line that run it."""
@@ -66,21 +67,34 @@ class FleetShard:
         ]
 
 
-def shard_parameters(given: Mapping[str, Any], number: int, count: int, *, lockstep: bool) -> dict[str, Any]:
+def full_node_name(namespace: str, node_name: str) -> str:
+    """Return the name of a node with its namespace, which is "" for the root."""
+    return f"{'/' + namespace if namespace else ''}/{node_name}"
+
+
+def shard_parameters(
+    given: Mapping[str, Any],
+    number: int,
+    count: int,
+    *,
+    lockstep: bool,
+    own: Collection[str] = (),
+) -> dict[str, Any]:
     """Return the parameters of a shard.
 
     Args:
-        given: Those that the user gave for all of them.
+        given: Those that the user gave.
         number: The shard's, from 1.
         count: Number of shards.
         lockstep: Shards that simulate share their steps.
+        own: Names of those that the user gave for this shard only.
 
     Raises:
         OptionError: A file or port cannot be derived.
     """
     parameters = {**given, "shard": f"{number}/{count}"}
     for name in DERIVED:
-        if name in given:
+        if name in given and name not in own:
             parameters[name] = _derived(name, given[name], number)
     if number > 1:
         # Once in a domain.
@@ -103,7 +117,7 @@ def _derived(name: str, value: Any, number: int) -> Any:
     if name == "foxglove":
         return _port(name, value, number) if value > 0 else value
     start, colon, port = str(value).rpartition(":")
-    if colon and port.isascii() and port.isdigit() and int(port):
+    if colon and re.fullmatch(r"[0-9]{1,5}", port) and int(port):
         return f"{start}:{_port(name, int(port), number)}"
     return value
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import DEVNULL, PIPE, Process, SubprocessStreamProtocol
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
@@ -20,10 +20,27 @@ TERMINATE_S = 5.0
 _READ_BYTES = 65_536
 _MOST_LINE_BYTES = 262_144
 _DRAIN_S = 2.0
-"""What a killed process has started may hold its pipes open."""
+"""How long the pipes are read after the end of a process, seconds: what it has started may hold them open."""
 
 OnLine = Callable[[str, bool], None]
 """`on_line(line, is_error)`: a line without its end, from standard output or from standard error."""
+
+
+class _ProcessProtocol(SubprocessStreamProtocol):
+    """Report the end of a process at once. `Process.wait` waits until its pipes are closed, too.
+
+    Attributes:
+        ended: Set when the process has ended.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(limit=_READ_BYTES, loop=asyncio.get_running_loop())
+        self.ended = asyncio.Event()
+
+    def process_exited(self) -> None:
+        """Handle the end of the process."""
+        super().process_exited()
+        self.ended.set()
 
 
 class SupervisedProcess:
@@ -64,15 +81,18 @@ class SupervisedProcess:
         Raises:
             OSError: It cannot be started.
         """
-        self._process = process = await asyncio.create_subprocess_exec(
+        loop = asyncio.get_running_loop()
+        transport, protocol = await loop.subprocess_exec(
+            _ProcessProtocol,
             *self._command,
             env=self._environment,
-            stdin=PIPE if self._interrupt else asyncio.subprocess.DEVNULL,
+            stdin=PIPE if self._interrupt else DEVNULL,
             stdout=PIPE,
             stderr=PIPE,
             start_new_session=True,
             preexec_fn=end_with_parent(signal.SIGTERM),
         )
+        self._process = process = Process(transport, protocol, loop)
         if self._is_interrupted:
             self.interrupt()
         readers = [
@@ -81,14 +101,16 @@ class SupervisedProcess:
             if stream is not None
         ]
         try:
-            status = await process.wait()
+            await protocol.ended.wait()
             await asyncio.wait(readers, timeout=_DRAIN_S)
         finally:
             for reader in readers:
                 reader.cancel()
-        # What it started has nothing to do without it.
-        _signal_group(process.pid, signal.SIGKILL)
-        return status
+            # What it started has nothing to do without it.
+            _signal_group(process.pid, signal.SIGKILL)
+            transport.close()
+        assert process.returncode is not None
+        return process.returncode
 
     def interrupt(self) -> None:
         """Ask it to close, as Ctrl-C does; as soon as it is there, if it is only being started."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
+import resource
 import secrets
 import signal
 import stat
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,7 +21,7 @@ from typing import Any
 from usd_ros_bridge.errors import BridgeError, StrictError, escaped
 from usd_ros_bridge.fleet.discovery_server import ServerCommand, server_command
 from usd_ros_bridge.fleet.fleet import Fleet
-from usd_ros_bridge.fleet.machines import INTERRUPT, NOT_EXECUTABLE, NOT_FOUND, SSH_FAILED
+from usd_ros_bridge.fleet.machines import CONNECTION_CLOSED, INTERRUPT, NOT_EXECUTABLE, NOT_FOUND, SSH_FAILED
 from usd_ros_bridge.fleet.node_locks import node_locks
 from usd_ros_bridge.fleet.process_keeper import ProcessKeeper, RestartDelays
 from usd_ros_bridge.fleet.shards import FleetShard
@@ -29,6 +31,13 @@ MAX_RESTART_DELAY_S = 30.0
 
 _REFUSAL = "usd_ros_bridge: "
 """Beginning of the one line with which the bridge refuses what its caller asked for."""
+
+_FILES = 128
+_FILES_OF_SHARD = 12
+"""Open files of the supervisor: its own, and for each shard those that its start needs."""
+
+_SERVER_RUNS_S = 5.0
+"""A discovery server that has run this long once works, seconds."""
 
 _REPEATED_S = 1.0
 """Signals this soon after the first are the same request."""
@@ -42,9 +51,16 @@ class FleetError(BridgeError):
 
 
 def print_line(line: str, is_error: bool) -> None:
-    """Print a line on standard output or standard error."""
+    """Print a line on standard output or standard error, if the process has it (`>&-`)."""
     stream = sys.stderr if is_error else sys.stdout
-    stream.write(line + "\n")
+    if stream is None:
+        return
+    try:
+        stream.write(line + "\n")
+    except UnicodeEncodeError:
+        # A shard may print what this process's locale has no letters for.
+        encoding = stream.encoding
+        stream.write(line.encode(encoding, "backslashreplace").decode(encoding) + "\n")
     stream.flush()
 
 
@@ -103,6 +119,7 @@ class Supervisor:
         Raises:
             BridgeError: It cannot run: the caller's mistake, in one line.
         """
+        _raise_limit_of_files(_FILES + _FILES_OF_SHARD * len(self._fleet.shards))
         with ExitStack() as stack:
             stack.enter_context(node_locks(shard.full_name for shard in self._fleet.shards))
             server = self._server_command()
@@ -162,8 +179,21 @@ class Supervisor:
 
     def _server_keeper(self, command: ServerCommand) -> ProcessKeeper:
         delays = RestartDelays(most_s=self._max_restart_delay)
+        has_run = False
+        last = ""
+
+        def on_line(line: str, is_error: bool) -> None:
+            nonlocal last
+            last = line if line.strip() else last
+            self._print(f"[discovery server] {line}", is_error)
 
         def on_end(status: int, ran_s: float) -> float:
+            nonlocal has_run
+            has_run = has_run or ran_s >= _SERVER_RUNS_S
+            if status > 0 and not has_run:
+                # It refuses its address, for instance, and would do so again.
+                self._ending.set()
+                raise FleetError(f"the discovery server {_how_it_ended(status)}: {last or 'it says nothing'}")
             delay = max(delays.after(ran_s), command.restart_delay)
             self._say(f"the discovery server {_how_it_ended(status)}, {_starts_again(delay)}")
             return delay
@@ -171,7 +201,7 @@ class Supervisor:
         return ProcessKeeper(
             command.words,
             environment=command.environment,
-            on_line=lambda line, is_error: self._print(f"[discovery server] {line}", is_error),
+            on_line=on_line,
             on_end=on_end,
         )
 
@@ -189,6 +219,8 @@ class Supervisor:
 
     def _on_line(self, shard: FleetShard, line: str, is_error: bool) -> None:
         state = self._states[shard.number]
+        if not shard.machine.is_local and CONNECTION_CLOSED.fullmatch(line):
+            return
         if line.startswith(self._token):
             self._write_refusal(shard)
             self._on_status(state, line[len(self._token) :])
@@ -278,8 +310,10 @@ class Supervisor:
 
     def _watch_reader(self) -> None:
         """End the fleet where the reader of its output goes away, even if there is nothing to print."""
+        if sys.stdout is None:
+            return
         output = sys.stdout.fileno()
-        if stat.S_ISFIFO(os.fstat(output).st_mode):
+        if stat.S_ISFIFO(os.fstat(output).st_mode) and _is_write_only(output):
             # Nothing can be read from this end of a pipe: the event is that the other end is closed.
             loop = asyncio.get_running_loop()
             loop.add_reader(output, self._end_mutely)
@@ -291,6 +325,20 @@ class Supervisor:
             self._ending.set()
             self._watch.close()
             discard_output()
+
+
+def _is_write_only(descriptor: int) -> bool:
+    """Return whether nothing can be read from it. A logger's FIFO is often open for both (`exec 7<>fifo`)."""
+    return fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_WRONLY
+
+
+def _raise_limit_of_files(count: int) -> None:
+    """Raise the limit of open files of this process, as far as it is allowed to."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 async def _wait_for_end(

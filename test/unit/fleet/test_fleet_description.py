@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from usd_ros_bridge.errors import BridgeError, OptionError
-from usd_ros_bridge.fleet.discovery_server import DiscoveryServer, parse_discovery_server
-from usd_ros_bridge.fleet.fleet import Fleet, FleetOptions, make_fleet
+from usd_ros_bridge.fleet.discovery_server import DiscoveryServer, parse_discovery_server, server_command
+from usd_ros_bridge.fleet.fleet import OWN_COMMAND, Fleet, FleetOptions, make_fleet
 from usd_ros_bridge.fleet.machines import Machine, RemoteShell, deal, parse_machines
 from usd_ros_bridge.fleet.parameter_text import parameter_arguments, typed_value, value_text
 from usd_ros_bridge.fleet.process_keeper import RestartDelays
@@ -72,8 +74,8 @@ def test_files_and_ports_are_not_shared() -> None:
     assert (first.parameters["record"], second.parameters["record"]) == ("/tmp/run_1.mcap", "/tmp/run_2.mcap")
     assert (first.parameters["foxglove"], second.parameters["foxglove"]) == (8765, 8766)
     assert second.parameters["mesh_uris"] == "http:127.0.0.1:9001"
-    same = {"foxglove": 0, "mesh_uris": "http:0"}
-    assert {name: fleet(parameters=same).shards[1].parameters[name] for name in same} == same
+    for same in ({"foxglove": 0, "mesh_uris": "http:0"}, {"mesh_uris": "http:" + "9" * 5000}):
+        assert {name: fleet(parameters=same).shards[1].parameters[name] for name in same} == same
     with pytest.raises(OptionError, match="port 65536"):
         fleet(parameters={"foxglove": 65535})
 
@@ -105,6 +107,169 @@ def test_ros_arguments_go_to_all_but_what_cannot_be_shared_is_derived(tmp_path: 
     assert arguments.index("foxglove:=9001") > arguments.index("--params-file")
 
 
+def params_file(folder: Path, sections: dict[str, Any]) -> list[str]:
+    """The ROS arguments for a parameter file with the parameters of some nodes."""
+    file = folder / "parameters.yaml"
+    file.write_text(yaml.safe_dump({node: {"ros__parameters": each} for node, each in sections.items()}))
+    return ["--params-file", str(file)]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("other_robots", "leave_out"), ("duration", 3.0), ("duration", 3), ("record", "x.mcap")],
+)
+def test_parameters_of_ros_arguments_are_as_those_of_options(
+    name: str, value: str | float, tmp_path: Path
+) -> None:
+    expected = [each.parameters[name] for each in fleet(parameters={name: value, "backend": "mujoco"}).shards]
+    for ros_args in (["-p", f"{name}:={value}"], params_file(tmp_path, {"/**": {name: value}})):
+        shards = fleet(parameters={"backend": "mujoco"}, ros_args=ros_args).shards
+        assert [each.parameters[name] for each in shards] == expected
+        # Once: what stands last has precedence in ROS 2.
+        assert not any(str(each).startswith(f"{name}:=") for each in shards[0].ros_args)
+
+
+def test_only_parameters_of_the_nodes_count(tmp_path: Path) -> None:
+    others = {
+        "record": "/data/x.mcap",
+        "backend": "gazebo",
+        "lockstep": "leader",
+        "shard": "3/4",
+        "duration": 1.0,
+    }
+    sections = {"/logger": others, "/other/usd_ros_bridge_1": others, "usd_ros_bridge": others}
+    ros_args = [*params_file(tmp_path, sections), "-p", "logger:record:=y.mcap", "-p", "logger:shard:=1/2"]
+    found = [each.parameters for each in fleet(ros_args=ros_args).shards]
+    assert found == [each.parameters for each in fleet().shards]
+    with pytest.raises(OptionError, match="lockstep is set by the fleet"):
+        fleet(ros_args=params_file(tmp_path, {"/**/usd_ros_bridge_2": {"lockstep": "leader"}}))
+    with pytest.raises(OptionError, match="shard is set by the fleet"):
+        fleet(ros_args=["-p", "usd_ros_bridge_2:shard:=1/2"])
+
+
+@pytest.mark.parametrize(
+    ("nodes", "recorded"),
+    [
+        ("/**", ["run_1.mcap", "run_2.mcap"]),
+        ("/hall/*", ["run_1.mcap", "run_2.mcap"]),
+        ("/*/usd_ros_bridge_2", [None, "run_2.mcap"]),
+        ("/hall/usd_ros_bridge_2", [None, "run.mcap"]),
+        ("hall/usd_ros_bridge_2", [None, "run.mcap"]),
+        ("/usd_ros_bridge_2", [None, None]),
+        ("/hall/usd_ros_bridge", [None, None]),
+        ("/hall", [None, None]),
+    ],
+)
+def test_parameters_in_a_file_are_for_the_nodes_that_rcl_gives_them_to(
+    nodes: str, recorded: list[str | None], tmp_path: Path
+) -> None:
+    made = fleet(namespace="hall", ros_args=params_file(tmp_path, {nodes: {"record": "run.mcap"}}))
+    assert [each.parameters.get("record") for each in made.shards] == recorded
+
+
+def test_a_shard_may_have_a_file_of_its_own(tmp_path: Path) -> None:
+    sections = {"/**": {"record": "run.mcap"}, "/usd_ros_bridge_2": {"record": "second.mcap"}}
+    ros_args = params_file(tmp_path, sections)
+    found = [each.parameters["record"] for each in fleet(shards=3, ros_args=ros_args).shards]
+    assert found == ["run_1.mcap", "second.mcap", "run_3.mcap"]
+    given = fleet(ros_args=ros_args, parameters={"record": "x.mcap"})
+    assert [each.parameters["record"] for each in given.shards] == ["x_1.mcap", "x_2.mcap"]
+
+
+def test_namespaces_may_be_keys_of_their_own(tmp_path: Path) -> None:
+    file = tmp_path / "nested.yaml"
+    file.write_text("hall:\n  usd_ros_bridge_1:\n    ros__parameters:\n      foxglove: 9000\n")
+    first, second = fleet(namespace="hall", ros_args=["--params-file", str(file)]).shards
+    assert (first.parameters.get("foxglove"), second.parameters.get("foxglove")) == (9000, None)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"record": 5},
+        {"record": None},
+        {"record": []},
+        {"foxglove": "8765"},
+        {"foxglove": None},
+        {"foxglove": True},
+        {"duration": "3"},
+        {"mesh_uris": 9000},
+        {"backend": 1},
+    ],
+    ids=str,
+)
+def test_a_value_of_another_type_in_a_file_is_left_to_the_node(
+    parameters: dict[str, Any], tmp_path: Path
+) -> None:
+    ros_args = params_file(tmp_path, {"/**": parameters})
+    made = fleet(ros_args=ros_args)
+    assert [each.parameters for each in made.shards] == [each.parameters for each in fleet().shards]
+    assert made.shards[0].ros_args == tuple(ros_args)
+
+
+@pytest.fixture
+def asking(tmp_path: Path) -> Callable[..., tuple[dict[str, Any] | None, Fleet]]:
+    """`asking(ros_args, **parameters)`: what the process is told that chooses the backend, and the fleet."""
+    told = tmp_path / "told.json"
+    code = (
+        f"import sys; open({str(told)!r}, 'w').write(sys.stdin.read()); print('{{\"backend\": \"mujoco\"}}')"
+    )
+
+    def ask(ros_args: list[str], **parameters: Any) -> tuple[dict[str, Any] | None, Fleet]:
+        command = [sys.executable, "-c", code]
+        made = make_fleet(
+            FleetOptions(asset=ASSET, shards=2, parameters=parameters, ros_args=ros_args, command=command)
+        )
+        return (json.loads(told.read_text()) if told.exists() else None), made
+
+    return ask
+
+
+def test_the_backend_is_chosen_with_the_parameters_of_ros_arguments(
+    asking: Callable[..., tuple[dict[str, Any] | None, Fleet]], tmp_path: Path
+) -> None:
+    ros_args = params_file(
+        tmp_path, {"/**": {"max_prims": 7, "contexts": ["arm"]}, "/x": {"payloads": "none"}}
+    )
+    ros_args += ["-p", f"packages:=['robots={tmp_path}']", "-p", "max_layers:=8", "-p", "tf_rate:=3.0"]
+    told, made = asking([*ros_args, "-p", "variants:=[/A:b=c]"], max_layers=9)
+    assert told == {
+        "asset": ASSET,
+        "max_prims": 7,
+        "max_layers": 9,
+        "contexts": ["arm"],
+        "packages": [f"robots={tmp_path}"],
+        "variants": ["/A:b=c"],
+    }
+    assert {each.parameters["backend"] for each in made.shards} == {"mujoco"}
+    # The shards get them as they were given.
+    assert "max_prims" not in made.shards[0].parameters
+    assert "max_layers:=8" in made.shards[0].ros_args
+    with pytest.raises(OptionError, match="max_prims 'x' is not possible: it takes a whole number"):
+        asking(["-p", "max_prims:=x"])
+
+
+@pytest.mark.parametrize(
+    "ros_args",
+    [
+        ["-p", "use_sim_time:=true"],
+        ["-p", "use_sim_time:=True"],
+        ["-p", "use_sim_time:=yes"],
+        ["-p", "usd_ros_bridge_1:use_sim_time:=true"],
+    ],
+    ids=lambda value: value[1],
+)
+def test_shards_with_simulated_time_choose_their_backend(
+    asking: Callable[..., tuple[dict[str, Any] | None, Fleet]], ros_args: list[str], tmp_path: Path
+) -> None:
+    for each in (ros_args, params_file(tmp_path, {"/**": {"use_sim_time": True}})):
+        told, made = asking(each)
+        assert told is None
+        assert "backend" not in made.shards[0].parameters
+    told, _ = asking(params_file(tmp_path, {"/**": {"use_sim_time": False}, "/x": {"use_sim_time": True}}))
+    assert told == {"asset": ASSET}
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -113,14 +278,24 @@ def test_ros_arguments_go_to_all_but_what_cannot_be_shared_is_derived(tmp_path: 
         ({"machines": ["a,b,c"]}, "2 shards are too few for 3 machines"),
         ({"machines": ["-oProxyCommand=x"]}, "machine '-oProxyCommand=x' is not possible"),
         ({"machines": ["a*0"]}, "its weight is a whole number, 1 to 1000"),
+        ({"machines": ["a*" + "9" * 5000]}, "its weight is a whole number, 1 to 1000"),
         ({"machines": ["a,a"]}, "'a' is there twice"),
         ({"machines": ["a,b"], "machine": "c"}, "machine 'c' is not among machines; there are: a, b"),
         ({"discovery_server": "here"}, "give auto or ADDRESS:PORT"),
+        ({"discovery_server": "127.0.0.1:" + "9" * 5000}, "give auto or ADDRESS:PORT"),
         ({"discovery_server": "0.0.0.0:11811"}, "give the address by which nodes reach the server"),
         ({"discovery_server": "auto", "machines": ["a"]}, "other machines do not reach"),
+        ({"discovery_server": "127.0.0.1:11811", "machines": ["localhost,a"]}, "other machines do not reach"),
+        (
+            {"discovery_server": "localhost:11811", "machines": ["a"]},
+            "'localhost:11811' is 127.0.0.1, on the",
+        ),
+        ({"discovery_server": "127.0.1.1:11811", "machines": ["a,b"], "machine": "b"}, "do not reach"),
         ({"node_name": "1x"}, "node name '1x'"),
         ({"ros_args": ["-p", "shard:=1/2"]}, "shard is set by the fleet"),
         ({"ros_args": ["-p", "foxglove:=x"]}, "foxglove 'x' is not possible: it takes a whole number"),
+        ({"ros_args": ["-p", "foxglove:=70000"]}, "foxglove 70000 is not possible"),
+        ({"ros_args": ["-p", "duration:=-1"]}, "duration -1 is not possible"),
         ({"ros_args": ["-p"]}, "-p needs NAME:=VALUE"),
     ],
 )
@@ -154,6 +329,39 @@ def test_the_server_is_started_where_its_address_is() -> None:
         "ROS_DISCOVERY_SERVER": "203.0.113.7:11811"
     }
     assert parse_discovery_server("") is None
+
+
+def test_only_the_address_of_the_loopback_interface_limits_the_server_to_it() -> None:
+    """Fast DDS knows no interface with another address of 127.0.0.0/8, and would not start."""
+    limited = {
+        address: "interfaceWhiteList" in DiscoveryServer(address=address, port=11811).profile_xml()
+        for address in ("127.0.0.1", "127.0.1.1", "192.0.2.17")
+    }
+    assert limited == {"127.0.0.1": True, "127.0.1.1": False, "192.0.2.17": False}
+
+
+@pytest.fixture
+def server_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The program of the discovery server: a script that does nothing yet."""
+    program = tmp_path / "prefix" / "bin" / "fast-discovery-server"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path / "prefix"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    return program
+
+
+def test_a_profile_that_cannot_be_written_is_one_line(server_program: Path, tmp_path: Path) -> None:
+    server = DiscoveryServer(address="127.0.0.1", port=11811)
+    command = server_command(server)
+    assert command.words[0] == str(server_program)
+    profile = Path(command.words[-1])
+    assert profile.is_relative_to(tmp_path)
+    profile.unlink()
+    profile.mkdir()
+    with pytest.raises(OptionError, match="cannot be written: Is a directory"):
+        server_command(server)
 
 
 def test_the_files_in_config_are_what_the_fleet_uses() -> None:
@@ -191,11 +399,11 @@ def test_another_machine_gets_one_command_by_ssh(monkeypatch: pytest.MonkeyPatch
     )
     made = fleet(machines=["localhost,user@b"], remote=remote, parameters={"variants": ["/A:it=isn't $HOME"]})
     local, other = made.shards
-    assert made.command(local, {})[:3] == (sys.executable, "-m", "usd_ros_bridge")
+    assert made.command(local, {})[: len(OWN_COMMAND)] == OWN_COMMAND
     *command, host, script = made.command(other, {"MARK": "a b"})
     assert host == "user@b"
     assert command[:3] == ["ssh", "-p", "2222"]
-    assert "-oBatchMode=yes" in command
+    assert {"-oBatchMode=yes", "-oLogLevel=ERROR"} <= set(command)
     # What a shell at the other end makes of it.
     assert "my ros/setup.bash" in script
     echo = script.replace("exec env", 'exec printf "%s\\n" env', 1).replace("source ", "true ", 1)
@@ -205,6 +413,41 @@ def test_another_machine_gets_one_command_by_ssh(monkeypatch: pytest.MonkeyPatch
     assert {"MARK=a b", "ROS_DOMAIN_ID=7", "/opt/x/usd_ros_bridge"} <= set(words)
     assert words[-len(other.arguments()) :] == other.arguments()
     assert shlex.join(words)
+
+
+def test_modules_in_the_working_directory_are_not_imported(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("raise SystemExit('the wrong module')")
+    code = (
+        "import subprocess, sys; sys.path[:] = [path for path in sys.path if path];"
+        "from usd_ros_bridge.fleet.fleet import OWN_COMMAND;"
+        "sys.exit(subprocess.run([*OWN_COMMAND, '--version']).returncode)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("usd_ros_bridge")
+
+
+@pytest.mark.parametrize(
+    ("setup", "status"),
+    [
+        ("true;", 0),
+        ("true\n", 0),
+        ("true  # a comment", 0),
+        ("cd / &&\ntrue", 0),
+        ("false", 126),
+        ("false;", 126),
+        ("true && false", 126),
+        ("if", 126),
+        ("echo 'x", 126),
+        ("( true", 126),
+    ],
+)
+def test_the_setup_of_another_machine_is_a_command_of_bash(setup: str, status: int) -> None:
+    remote = RemoteShell(setup=setup, command="true")
+    *_, script = remote.command_line("b", ["run"], {"MARK": "1"})
+    assert subprocess.run(["sh", "-c", script], capture_output=True, check=False).returncode == status
 
 
 @pytest.mark.parametrize(
@@ -255,7 +498,16 @@ def test_texts_of_launch_arguments(name: str, text: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["tf_rate=abc", "tf_rate=-1", "strict=maybe", "max_prims=1.5", "tf_output=x", "shard=9"]
+    "text",
+    [
+        "tf_rate=abc",
+        "tf_rate=-1",
+        "strict=maybe",
+        "max_prims=1.5",
+        "tf_output=x",
+        "shard=9",
+        pytest.param("mesh_uris=http:" + "9" * 5000, id="a port of 5000 digits"),
+    ],
 )
 def test_texts_that_are_not_possible(text: str) -> None:
     name, _, value = text.partition("=")
