@@ -32,7 +32,7 @@ from launch_ros.substitutions import ExecutableInPackage
 from usd_ros_bridge.errors import OptionError, quoted
 from usd_ros_bridge.fleet.discovery_server import server_command
 from usd_ros_bridge.fleet.fleet import Fleet, FleetOptions, make_fleet
-from usd_ros_bridge.fleet.machines import NOT_EXECUTABLE, NOT_FOUND, SSH_FAILED, RemoteShell
+from usd_ros_bridge.fleet.machines import NOT_EXECUTABLE, NOT_FOUND, REACHED, SSH_FAILED, RemoteShell
 from usd_ros_bridge.fleet.parameter_text import typed_value
 from usd_ros_bridge.fleet.shards import OWN, FleetShard
 from usd_ros_bridge.options import OPTIONS
@@ -145,6 +145,7 @@ class ShardEvents:
         self._ends_by_itself = ends_by_itself
         self._robots: dict[int, int] = {}
         self._was_ready: set[int] = set()
+        self._reached: set[int] = set()
 
     def on_output(self, shard: FleetShard, event: ProcessIO) -> list[LaunchDescriptionEntity] | None:
         """Handle what a shard prints on standard output."""
@@ -159,6 +160,9 @@ class ShardEvents:
             if not self._ends_by_itself:
                 yield EmitEvent(event=Shutdown(reason=f"shard {shard.number} has finished"))
             return
+        if status["state"] == REACHED:
+            self._reached.add(shard.number)
+            return
         self._robots[shard.number] = status["robots"]
         self._was_ready.add(shard.number)
         count = len(self._fleet.shards)
@@ -172,7 +176,10 @@ class ShardEvents:
         if shard.parameters.get("strict"):
             statuses.add(EXIT_STRICT)
         if not shard.machine.is_local:
-            statuses |= {SSH_FAILED, NOT_EXECUTABLE, NOT_FOUND}
+            statuses |= {NOT_EXECUTABLE, NOT_FOUND}
+            if shard.number not in self._reached:
+                statuses.add(SSH_FAILED)
+        self._reached.discard(shard.number)
         if shard.number in self._was_ready or event.returncode not in statuses:
             return None
         return [EmitEvent(event=Shutdown(reason=f"shard {shard.number} refuses what it is asked for"))]

@@ -383,6 +383,44 @@ def test_the_reason_of_another_machine_is_not_that_the_connection_is_closed(
     assert "closed" not in fleet.output
 
 
+ONCE = """#!/bin/bash
+# As ssh, whose status is 255 also where a signal ends what it runs. The first bridge is killed before it is ready.
+if mkdir {first} 2>/dev/null; then
+    printf '#!/bin/bash\\nkill -9 $$' > {first}/env
+    chmod +x {first}/env
+    PATH={first}:$PATH bash -c "${{!#}}"
+    exit 255
+fi
+exec bash -c "${{!#}}"
+"""
+
+
+def test_a_bridge_that_is_killed_on_another_machine_is_started_again(
+    run_fleet: Callable[..., FleetRun], tmp_path: Path
+) -> None:
+    ssh = tmp_path / "ssh"
+    ssh.write_text(ONCE.format(first=tmp_path / "first"))
+    ssh.chmod(0o755)
+    remote = f"{sys.executable} -m usd_ros_bridge"
+    fleet = run_fleet(
+        *("--shards", "1", "--backend", "kinematic", "--machines", "other", "--ssh", str(ssh)),
+        *("--remote-command", remote),
+    )
+    fleet.wait_until_ready(1)
+    assert "starts again" in fleet.output
+    assert fleet.interrupt() == 0
+
+
+def test_what_libraries_print_is_not_the_answer_about_the_backend(
+    run_fleet: Callable[..., FleetRun], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # OpenUSD then prints on standard output.
+    monkeypatch.setenv("TF_DEBUG", "AR_RESOLVER_INIT")
+    fleet = run_fleet("--shards", "2")
+    fleet.wait_until_ready(2)
+    assert fleet.interrupt() == 0
+
+
 def test_an_asset_that_is_not_there(ros_domain: int, tmp_path: Path) -> None:
     command = [*COMMAND, str(tmp_path / "no.usda"), "--shards", "2", "--backend", "kinematic"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=READY_S, check=False)

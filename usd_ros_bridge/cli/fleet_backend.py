@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 
 
@@ -16,8 +17,13 @@ def answer() -> None:
     from usd_ros_bridge.ros.backend_choice import AUTO, choose
 
     parameters = json.load(sys.stdin)
+    # Libraries print, too: theirs goes to stderr.
+    sys.stdout.flush()
+    result = os.dup(1)
+    os.dup2(2, 1)
     read, plan_options = split_options(parameters)
     asset = given_options(parameters)["asset"]
     plan = load_asset(asset, read_options=read, plan_options=plan_options, physics=True)
     choice = choose(plan, AUTO, inform=lambda _key, _text: None)
-    print(json.dumps({"backend": choice.name}))
+    with os.fdopen(result, "w") as stream:
+        json.dump({"backend": choice.name}, stream)

@@ -49,7 +49,7 @@ def _own_command() -> tuple[str, ...]:
 
 OWN_COMMAND: Final = _own_command()
 
-_READ_BY_FLEET: Final = (*DERIVED, *OWN, "backend", "other_robots", "duration")
+_READ_BY_FLEET: Final = (*DERIVED, *OWN, "backend", "other_robots", "duration", "strict")
 """Parameters on which those of the shards depend, or when the fleet ends."""
 _SIM_TIME: Final = "use_sim_time"
 _READ_FOR_BACKEND: Final = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from usd_ros_bridge.errors import OptionError, quoted
+from usd_ros_bridge.process_settings import STATUS_PREFIX
 
 LOCAL: Final = "localhost"
 """Name of the machine of the process that starts the fleet."""
@@ -16,6 +18,8 @@ LOCAL: Final = "localhost"
 INTERRUPT: Final = b"\x03"
 """What ends a program at the other end of `ssh -tt`, as Ctrl-C does."""
 
+REACHED: Final = "reached"
+"""State that another machine tells before it runs a shard."""
 SSH_FAILED: Final = 255
 NOT_EXECUTABLE: Final = 126
 NOT_FOUND: Final = 127
@@ -88,6 +92,10 @@ class RemoteShell:
         run = f"exec env {shlex.join(words)} {self.command} {shlex.join(arguments)}"
         # `source` is bash's. `eval`: commands that end in `;` or a comment are possible, and those that cannot be read
         # fail. `exec`: one process, which the end of the terminal reaches.
+        if STATUS_PREFIX in environment:
+            # ssh's own failure and the death of what it runs have the same exit status.
+            said = environment[STATUS_PREFIX] + json.dumps({"state": REACHED})
+            run = f"printf '%s\\n' {shlex.quote(said)}; {run}"
         script = f"eval {shlex.quote(self.setup)} || exit {NOT_EXECUTABLE}; {run}" if self.setup else run
         return (*_words("ssh", self.ssh), *_SSH_OPTIONS, host, f"exec bash -c {shlex.quote(script)}")
 

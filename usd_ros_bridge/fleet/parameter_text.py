@@ -11,8 +11,9 @@ from usd_ros_bridge.errors import OptionError, quoted
 from usd_ros_bridge.options import OPTIONS, Kind
 
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*")
+_CONTROL = re.compile(r"[\x7f-\x9f\u2028\u2029\ufeff]")
 _BOOLS = {"true": True, "false": False}
-_NOT_TEXTS = frozenset({*_BOOLS, "y", "n", "yes", "no", "on", "off", "null"})
+_NOT_TEXTS = frozenset({*_BOOLS, "y", "n", "yes", "no", "on", "off", "null", "nan", "inf", "infinity"})
 """Plain YAML that may be read as something else than a text."""
 
 
@@ -29,12 +30,17 @@ def value_text(value: Any) -> str:
     """Return a value as rcl reads it in `-p name:=value`."""
     if isinstance(value, str):
         is_plain = _PLAIN.fullmatch(value) is not None and value.lower() not in _NOT_TEXTS
-        return value if is_plain else json.dumps(value, ensure_ascii=False)
+        return value if is_plain else _quoted(value)
     if isinstance(value, Sequence):
         # ROS 2 has no type for an empty list.
-        return json.dumps(list(value) or [""], ensure_ascii=False)
+        return f"[{', '.join(map(_quoted, list(value) or ['']))}]"
     # In JSON, a float has a point or an exponent, as rcl needs it.
     return json.dumps(value)
+
+
+def _quoted(text: str) -> str:
+    """Return a text in quotes, as YAML reads it: control characters of Unicode are escaped, too."""
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
 
 
 def has_type(name: str, value: Any) -> bool:

@@ -21,7 +21,14 @@ from typing import Any
 from usd_ros_bridge.errors import BridgeError, StrictError, escaped
 from usd_ros_bridge.fleet.discovery_server import ServerCommand, server_command
 from usd_ros_bridge.fleet.fleet import Fleet
-from usd_ros_bridge.fleet.machines import CONNECTION_CLOSED, INTERRUPT, NOT_EXECUTABLE, NOT_FOUND, SSH_FAILED
+from usd_ros_bridge.fleet.machines import (
+    CONNECTION_CLOSED,
+    INTERRUPT,
+    NOT_EXECUTABLE,
+    NOT_FOUND,
+    REACHED,
+    SSH_FAILED,
+)
 from usd_ros_bridge.fleet.node_locks import node_locks
 from usd_ros_bridge.fleet.process_keeper import ProcessKeeper, RestartDelays
 from usd_ros_bridge.fleet.shards import FleetShard
@@ -71,6 +78,7 @@ class ShardState:
     Attributes:
         robots: Number of its robots while it is ready, else None.
         was_ready: It has been ready before: it is started again, whatever it says.
+        was_reached: Its other machine was reached in this run.
         finished: It has ended by itself, as it was asked to.
         refusal: A line that is printed only if another one follows: the reason of its end, perhaps.
         last: The last line.
@@ -78,6 +86,7 @@ class ShardState:
 
     robots: int | None = None
     was_ready: bool = False
+    was_reached: bool = False
     finished: bool = False
     refusal: str = ""
     last: str = ""
@@ -250,6 +259,8 @@ class Supervisor:
         if status.get("state") == "ready":
             state.robots, state.was_ready = int(status.get("robots", 0)), True
             self._show()
+        elif status.get("state") == REACHED:
+            state.was_reached = True
         elif status.get("state") == "finished":
             state.finished = True
 
@@ -265,6 +276,7 @@ class Supervisor:
         if not state.was_ready and (reason := _refusal(shard, state, status)):
             self._ending.set()
             raise StrictError(reason) if status == EXIT_STRICT else FleetError(reason)
+        state.was_reached = False
         self._write_refusal(shard)
         delay = delays.after(ran_s)
         self._say(f"shard {shard.number} {_how_it_ended(status)}, {_starts_again(delay)}")
@@ -362,7 +374,7 @@ def _refusal(shard: FleetShard, state: ShardState, status: int) -> str:
     if shard.machine.is_local:
         return ""
     host = shard.machine.host
-    if status == SSH_FAILED:
+    if status == SSH_FAILED and not state.was_reached:
         return f"machine {host} cannot be reached: {state.last or 'ssh says nothing'}"
     if status in (NOT_EXECUTABLE, NOT_FOUND):
         return f"machine {host} cannot run the bridge (see --remote-command and --remote-setup): {state.last}"

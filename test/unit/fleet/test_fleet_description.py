@@ -23,6 +23,7 @@ from usd_ros_bridge.fleet.machines import Machine, RemoteShell, deal, parse_mach
 from usd_ros_bridge.fleet.parameter_text import parameter_arguments, typed_value, value_text
 from usd_ros_bridge.fleet.process_keeper import RestartDelays
 from usd_ros_bridge.options import OPTIONS
+from usd_ros_bridge.process_settings import STATUS_PREFIX
 
 ROOT = Path(__file__).resolve().parents[3]
 ASSET = str(ROOT / "examples" / "fleet" / "fleet.usda")
@@ -479,6 +480,23 @@ def test_values_are_read_by_yaml_as_they_were(value: Any) -> None:
     assert yaml.safe_load(value_text([str(value)])) == [str(value)]
     assert value_text([]) == '[""]'
     assert parameter_arguments({"a": 1}) == ["-p", "a:=1"]
+
+
+@pytest.mark.parametrize("text", ["nan", "Inf", "infinity", "a\x7fb", "a\x85b", "a\u2028b", "\ufeffa"])
+def test_texts_that_rcl_would_read_as_something_else_are_quoted(text: str) -> None:
+    value = value_text(text)
+    assert value[0] == value[-1] == '"'
+    assert value.isprintable()
+    assert yaml.safe_load(value) == text
+
+
+def test_a_machine_says_that_it_was_reached() -> None:
+    made = fleet(machines=["b"])
+    (shard,) = made.shards[:1]
+    *_, script = made.command(shard, {STATUS_PREFIX: "it's "})
+    printed = script.replace("exec env", "exec true", 1)
+    done = subprocess.run(["bash", "-c", printed], capture_output=True, text=True, check=True)
+    assert done.stdout == 'it\'s {"state": "reached"}\n'
 
 
 @pytest.mark.parametrize(
