@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import redirect_stdout
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import import_module
@@ -233,6 +233,24 @@ class Registry(Mapping[str, T], Generic[T]):
             self._loaded[key] = cast("T | None", loaded)
 
 
+@contextmanager
+def _quiet_import() -> Iterator[None]:
+    """Print on standard error: standard output is that of the command, as JSON or a document.
+
+    Threads share the streams, which therefore stay as they are where there are others.
+    """
+    usual = sys.stdout
+    if threading.active_count() > 1:
+        yield
+        return
+    sys.stdout = sys.stderr
+    try:
+        yield
+    finally:
+        if sys.stdout is sys.stderr:
+            sys.stdout = usual
+
+
 def load_entry(entry: PluginEntry) -> object:
     """Import what an entry names.
 
@@ -243,8 +261,7 @@ def load_entry(entry: PluginEntry) -> object:
     """
     module_name = entry.value.partition(":")[0]
     try:
-        # Standard output is that of the command: JSON, a document.
-        with redirect_stdout(sys.stderr):
+        with nullcontext() if entry.builtin else _quiet_import():
             module = import_module(module_name)
         _check_version(module, module_name)
         # Within the try: a module may import what an attribute needs when it is asked for it.

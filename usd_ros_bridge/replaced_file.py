@@ -8,7 +8,6 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from secrets import token_hex
 from typing import BinaryIO, Final
 
 _NAME_SHARE: Final = 40
@@ -38,7 +37,7 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
             yield file
         return
     target = Path(os.path.realpath(path)) if path.is_symlink() else path
-    partial = target.with_name(f".{target.name[:_NAME_SHARE]}.{token_hex(4)}")
+    partial = target.with_name(f".{target.name[:_NAME_SHARE]}.{os.urandom(4).hex()}")
     file = partial.open("xb")
     try:
         with file:

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 _RECORD_HEAD: Final = 9
 """Bytes of a record's opcode and length (MCAP specification, records)."""
+_LAST_OPCODE: Final = 0x0F
+_LONGEST_RECORD: Final = 1 << 30
+"""Bytes. A damaged length is larger as a rule."""
+_MAGIC: Final = b"\x89MCAP0\r\n"
 _BLOCK: Final = 1_000_000
 
 
@@ -119,15 +123,26 @@ def _damage(damaged: BinaryIO, chunks: int, complete: int) -> str:
     if complete >= 0:
         size = damaged.seek(0, os.SEEK_END)
         damaged.seek(complete)
-        head = damaged.read(_RECORD_HEAD)
-        # A record that was not written to its end, or what a power failure leaves.
-        is_cut = (
-            len(head) < _RECORD_HEAD or complete + _RECORD_HEAD + int.from_bytes(head[1:], "little") > size
-        )
+        # A record that was not written to its end, or zeros, which a power failure leaves.
+        is_cut = _is_cut(damaged.read(_RECORD_HEAD), size - complete) and not _is_finished(damaged, size)
         damaged.seek(complete)
         if not is_cut and any(any(block) for block in iter(partial(damaged.read, _BLOCK), b"")):
             found.append(f"it is damaged at byte {complete} of {size}")
     return ", ".join(found)
+
+
+def _is_cut(head: bytes, left: int) -> bool:
+    """Return whether a record that begins with these bytes is longer than what is left, as records are long."""
+    if len(head) < _RECORD_HEAD:
+        return True
+    length = int.from_bytes(head[1:], "little")
+    return 0 < head[0] <= _LAST_OPCODE and left - _RECORD_HEAD < length <= _LONGEST_RECORD
+
+
+def _is_finished(damaged: BinaryIO, size: int) -> bool:
+    """Return whether a recording was written to its end: damage is then within it."""
+    damaged.seek(max(size - len(_MAGIC), 0))
+    return damaged.read() == _MAGIC
 
 
 class RecordCopy:

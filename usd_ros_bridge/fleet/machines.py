@@ -19,7 +19,7 @@ INTERRUPT: Final = b"\x03"
 """What ends a program at the other end of `ssh -tt`, as Ctrl-C does."""
 
 REACHED: Final = "reached"
-"""State that another machine tells before it runs a shard."""
+"""State that another machine reports before it runs a shard."""
 SSH_FAILED: Final = 255
 NOT_EXECUTABLE: Final = 126
 NOT_FOUND: Final = 127

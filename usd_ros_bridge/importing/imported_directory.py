@@ -90,7 +90,8 @@ def imported_directory(target: Path, *, force: bool, facts: dict[str, Any]) -> I
             f"another import writes {target}: wait for it, or name another directory by -o"
         ) from None
     except OSError as error:
-        if error is of_the_body:
+        # An error without a file is of the output: nobody reads it any more.
+        if error is of_the_body and error.filename is None:
             raise
         raise OptionError(f"{target} cannot be written: {error.strerror or error}") from error
 

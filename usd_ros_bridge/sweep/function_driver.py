@@ -136,5 +136,5 @@ class _Entry:
             run.send(self._topic, self._message)
         except BridgeError as error:
             raise OptionError(f"{self._place}: {error}") from None
-        again_ns = max(self.next_ns + self._every_ns, time_ns)
+        again_ns = max(self.next_ns + self._every_ns, time_ns + 1)
         self.next_ns = again_ns if self._every_ns > 0 and again_ns <= self._until_ns else NEVER

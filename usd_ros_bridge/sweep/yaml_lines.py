@@ -62,14 +62,16 @@ def read_value(text: str) -> Any:
     """Return the data of one value, as it would be in a file. A text that is no YAML is itself."""
     import yaml
 
-    loader = yaml.SafeLoader(text)
+    loader = None
     try:
+        loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
         return None if node is None else _NodeReader(loader).read(node, ())
     except (yaml.YAMLError, _NodeError, ValueError, RecursionError):
         return text
     finally:
-        loader.dispose()
+        if loader is not None:
+            loader.dispose()
 
 
 class _NodeError(Exception):

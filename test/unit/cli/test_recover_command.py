@@ -95,6 +95,21 @@ def test_a_record_that_is_none_ends_the_reading_and_keeps_the_file(recording: by
     assert path.read_bytes()[51:] == recording[42:]
 
 
+def test_a_damaged_length_of_a_finished_recording_does_not_cost_the_rest(
+    recording: bytes, tmp_path: Path
+) -> None:
+    chunks = [match.start() for match in re.finditer(rb"\x06.{8}", recording, re.DOTALL)]
+    path = tmp_path / "run.mcap"
+    for bit in (0, 12, 20, 40):
+        damaged = bytearray(recording)
+        damaged[chunks[1] + 1 + bit // 8] ^= 1 << (bit % 8)
+        path.write_bytes(damaged)
+        done = call_cli("recover", path)
+        assert done.returncode == 2, (bit, done)
+        assert "-o FILE writes what can be read" in done.stderr
+        assert path.read_bytes() == damaged
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [

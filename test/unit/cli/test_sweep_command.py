@@ -113,7 +113,8 @@ def test_a_dry_run_prints_the_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("1e-3", "0.001"), ("2020-13-45", "2020-13-45"), ("-.5", "-0.5")]
+    ("text", "value"),
+    [("1e-3", "0.001"), ("2020-13-45", "2020-13-45"), ("-.5", "-0.5"), ("a\x07b", "a\\x07b")],
 )
 def test_values_of_the_command_line_are_those_of_a_file(tmp_path: Path, text: str, value: str) -> None:
     ended = call_cli("sweep", write_sweep(tmp_path, count=1), "--dry-run", "--set", f"speed={text}")

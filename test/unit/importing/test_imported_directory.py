@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import subprocess
 import sys
@@ -81,6 +82,15 @@ def test_an_error_of_the_import_itself_is_not_about_the_directory(tmp_path: Path
     with pytest.raises(BrokenPipeError), imported_directory(target, force=False, facts={}):
         raise BrokenPipeError
     assert not target.exists()
+
+
+def test_a_full_disk_during_the_import_is_one_line(tmp_path: Path) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "robot.log"))
+    with (
+        pytest.raises(OptionError, match="cannot be written: No space left on device"),
+        imported_directory(tmp_path / "robot", force=False, facts={}),
+    ):
+        raise full
 
 
 def test_no_more_of_a_directory_than_its_first_file_is_looked_at() -> None:

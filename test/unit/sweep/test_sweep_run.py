@@ -395,6 +395,7 @@ def test_messages_are_sent_at_their_times(made: Any, monkeypatch: pytest.MonkeyP
     assert outcome.metrics["before"] < 0.05
     assert outcome.metrics["top"] == pytest.approx(0.4, rel=0.3)
     assert outcome.metrics["end"] < 0.05
+    often = TopicCommand(at=0.1, topic="cmd_vel", message={}, every=0.005, until=0.15)
     steady = TopicCommand(at=0.1, topic="cmd_vel", message={}, every=0.015, until=0.19)
     sent: list[float] = []
     send = RunContext.send
@@ -406,6 +407,9 @@ def test_messages_are_sent_at_their_times(made: Any, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(RunContext, "send", noted)
     made(replace(sweep, backend="kinematic", step=0.01, duration=0.5, commands=(steady,)))
     assert sent == pytest.approx([0.1, 0.12, 0.13, 0.15, 0.16, 0.18, 0.19])
+    sent.clear()
+    made(replace(sweep, backend="kinematic", step=0.01, duration=0.5, commands=(often,)))
+    assert sent == pytest.approx([0.1, 0.11, 0.12, 0.13, 0.14, 0.15])
     wrong = replace(sweep, commands=(TopicCommand(at=0, topic="cmd_val", message={}),))
     assert "commands[0]: there is no subscription 'cmd_val'; there are: /rover/cmd_vel" in made(wrong).reason
     wrong = replace(sweep, commands=(TopicCommand(at=0, topic="cmd_vel", message={"liner": {}}),))
