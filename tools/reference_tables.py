@@ -278,7 +278,7 @@ def option_row(option: click.Option, command: click.Command, name: str) -> tuple
     default = found["default"] if found else ""
     if not found and not option.is_flag and isinstance(option.default, (str, int, float)) and option.default:
         default = str(option.default)
-    parameter = next((row.name for row in OPTIONS.values() if row.flag and row.flag in option.opts), "")
+    parameter = next((row.name for row in OPTIONS.values() if _sets(option, row)), "")
     return (
         ", ".join(f"`{each}{value}`" for each in names),
         default,
@@ -290,6 +290,11 @@ def option_row(option: click.Option, command: click.Command, name: str) -> tuple
             note("options", f"{name} {option.opts[-1]}", option.opts[-1]),
         ),
     )
+
+
+def _sets(option: click.Option, row: Option) -> bool:
+    """Return whether an option of a command sets a parameter: `--strict` of `sweep` is another one."""
+    return bool(row.flag) and row.flag in option.opts and row.help[1:-1] in (option.help or "")
 
 
 # --- inspect --json ----------------------------------------------------------------------------------------------

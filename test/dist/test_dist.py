@@ -117,7 +117,7 @@ def distro() -> str:
 def clean(
     bridge_wheel: Path, interfaces_wheel: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Clean]:
-    """An environment in which nothing but `pip install DIST/*.whl "usd_ros_bridge[kilted]"` was called."""
+    """An environment in which nothing but `pip install --find-links dist "usd_ros_bridge[kilted]"` was called."""
     base = tmp_path_factory.mktemp("clean")
     tools, directory, venv = base / "tools", base / "empty", base / "venv"
     for path in (tools, directory):
@@ -139,7 +139,7 @@ def clean(
         begin = time.monotonic()
         done = clean.run(
             "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-            str(bridge_wheel), str(interfaces_wheel), f"usd_ros_bridge[{distro()}]",
+            "--find-links", str(DIST), f"usd_ros_bridge[{distro()}]",
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         print(f"\ninstalled {bridge_wheel.name} and {interfaces_wheel.name} with [{distro()}]")

@@ -114,7 +114,7 @@ def _click_option(option: Option) -> Decorator:
     elif option.kind == "int":
         low, high = (1, None) if option.range is None else map(int, option.range.limits)
         more |= {"type": click.IntRange(min=low, max=None if option.bare is None else high)}
-        default = f"{default:,}" if option.bare is None else str(option.bare)
+        default = f"{default:,}" if option.bare is None else f"off; {option.bare} without a value"
     elif option.kind == "double":
         more |= {"type": float, "callback": lambda _context, _parameter, value: _checked(option, value)}
         default = f"{default:g}"

@@ -127,6 +127,26 @@ IN_SHORT: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
 )
 
+OTHER_PAGES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    (
+        "backends.md",
+        r"arm makes ([\d,]+) steps .* rover makes ([\d,]+),",
+        ("physics.arm.steps", "physics.rover.steps"),
+    ),
+    (
+        "backends.md",
+        r"part of a step is ([\d.]+) us for the arm, and ([\d.]+) us",
+        ("physics.arm.overhead", "physics.arm.overhead_commanded"),
+    ),
+    (
+        "sensors.md",
+        r"makes ([\d.]+) images of 640x480 in a second, ([\d.]+) with .*, ([\d.]+) with .*, and ([\d.]+) by rays",
+        ("cameras.rgb", "cameras.rgb_smooth", "cameras.rgb_shadows", "cameras.rgb_rays"),
+    ),
+    ("fast_dds.md", r"Kilted, .* none \| all, ([\d.]+) ms", ("image.1080p.latency",)),
+)
+"""Pages of the reference that cite figures."""
+
 
 def is_rounded(text: str, value: float) -> bool:
     """Return whether a written number is a value, rounded to the digits that are written."""
@@ -196,6 +216,13 @@ def test_sentences(text: str, figures: tuple[tuple[str, tuple[str, ...]], ...]) 
         match = re.search(pattern, " ".join(text.split()))
         assert match, pattern
         assert_figures(list(match.groups()), names)
+
+
+@pytest.mark.parametrize(("page", "pattern", "names"), OTHER_PAGES)
+def test_figures_of_other_pages(page: str, pattern: str, names: tuple[str, ...]) -> None:
+    match = re.search(pattern, " ".join(page_text(page).split()))
+    assert match, pattern
+    assert_figures(list(match.groups()), names)
 
 
 def test_a_step_with_nothing_due_takes_under_a_microsecond() -> None:

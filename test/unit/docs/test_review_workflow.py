@@ -70,7 +70,8 @@ def test_the_commands_of_the_workflow_do_what_the_page_says(clone: Path) -> None
     # YAML 1.1 reads the key `on` as a truth value.
     assert workflow[True] == "pull_request"
     steps = [each["run"] for each in workflow["jobs"]["asset"]["steps"] if "run" in each]
-    assert steps[0] == 'pip install "usd_ros_bridge[usd,cli]"'
+    assert steps[0] == 'pip install --find-links "$BRIDGE_WHEELS" "usd_ros_bridge[usd,cli]"'
+    assert workflow["jobs"]["asset"]["env"] == {"BRIDGE_WHEELS": "${{ vars.BRIDGE_WHEELS }}"}
     results = [run(each, clone) for each in steps[1:]]
     assert [each.returncode for each in results] == [0, 0, 1], [each.stderr for each in results]
     page = (clone / "report.html").read_text()

@@ -25,9 +25,18 @@ def example(path: str) -> BridgePlan:
 
 
 def test_the_costmap_listens_to_the_rovers_scan_in_the_rovers_frames() -> None:
-    parameters = document("nav2.md")["local_costmap"]["local_costmap"]["ros__parameters"]
+    nav2 = document("nav2.md")
+    parameters = nav2["local_costmap"]["local_costmap"]["ros__parameters"]
     rover = example("rover/world.usda")
     (robot,) = rover.robots
+    assert nav2["amcl"]["ros__parameters"]["base_frame_id"] == robot.frames[robot.base].id
+    (command,) = [topic for topic in rover.topics if topic.name.endswith("/cmd_vel")]
+    stamped = [
+        each["ros__parameters"].get("enable_stamped_cmd_vel")
+        for each in nav2.values()
+        if "ros__parameters" in each
+    ]
+    assert set(stamped) == {None, command.type.endswith("TwistStamped")}
     assert parameters["global_frame"] == robot.odom_frame
     assert parameters["robot_base_frame"] == robot.frames[robot.base].id
     source = parameters["obstacle_layer"]["scan"]

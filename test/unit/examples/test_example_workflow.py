@@ -22,7 +22,10 @@ def test_the_workflow_runs_the_tests_of_the_package() -> None:
         done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
     assert "pytest test" in scripts["pip"]
-    assert "colcon test --packages-select rover_test" in scripts["colcon"]
+    setup, _, _ = scripts["colcon"].partition("colcon test --packages-select rover_test")
+    assert setup != scripts["colcon"]
+    # Where pip installs as root; the wheel adds its prefix nowhere.
+    assert "export AMENT_PREFIX_PATH=/usr/local:" in setup
     assert "<name>rover_test</name>" in (PACKAGE / "package.xml").read_text()
 
 
