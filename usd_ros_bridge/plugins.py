@@ -233,22 +233,37 @@ class Registry(Mapping[str, T], Generic[T]):
             self._loaded[key] = cast("T | None", loaded)
 
 
+class _TurnedOutput:
+    """Standard output, but for one thread until the end: what that one prints goes to standard error.
+
+    Threads share the stream. Where two import at once, one that has ended may stay in its place: it changes nothing.
+    """
+
+    def __init__(self, usual: Any) -> None:
+        self.usual = usual
+        self._thread = threading.get_ident()
+
+    def end(self) -> None:
+        self._thread = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sys.stderr if threading.get_ident() == self._thread else self.usual, name)
+
+
 @contextmanager
 def _quiet_import() -> Iterator[None]:
-    """Print on standard error: standard output is that of the command, as JSON or a document.
-
-    Threads share the streams, which therefore stay as they are where there are others.
-    """
-    usual = sys.stdout
-    if threading.active_count() > 1:
+    """Print on standard error: standard output is that of the command, as JSON or a document."""
+    if sys.stdout is None:
         yield
         return
-    sys.stdout = sys.stderr
+    turned = _TurnedOutput(sys.stdout)
+    sys.stdout = turned
     try:
         yield
     finally:
-        if sys.stdout is sys.stderr:
-            sys.stdout = usual
+        turned.end()
+        if sys.stdout is turned:
+            sys.stdout = turned.usual
 
 
 def load_entry(entry: PluginEntry) -> object:

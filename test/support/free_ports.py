@@ -13,6 +13,8 @@ EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 """First and last port that the system gives to programs that ask for any."""
 DOMAIN_PORTS = range(7400, 33000)
 """Of the ROS domains that tests reserve."""
+_FIRST = 10081
+"""Browsers refuse some of those below."""
 _locks: list[int] = []
 
 
@@ -23,7 +25,7 @@ def free_port() -> int:
     have it before the server that it is for.
     """
     first, last = map(int, EPHEMERAL.read_text(encoding="ascii").split())
-    ports = [port for port in range(2000, 65536) if port not in DOMAIN_PORTS]
+    ports = [port for port in range(_FIRST, 65536) if port not in DOMAIN_PORTS]
     random.SystemRandom().shuffle(ports)
     # Where the system gives all of them, any has to do.
     ports.sort(key=lambda port: first <= port <= last)

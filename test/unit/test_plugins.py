@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from foreign_plugins import install_plugin
 from usd_ros_bridge.plugins import (
     PROTOCOL_VERSION,
     Registry,
+    _quiet_import,
     installed_entries,
     plugin_files,
     plugin_fingerprint,
@@ -216,3 +218,20 @@ def test_a_default_gives_way_to_a_plugin_unless_that_has_a_fault(site: Path) -> 
         ("one", False, "the name is built in"),
         ("ten", False, ""),
     ]
+
+
+def test_streams_are_those_before_however_imports_overlap(monkeypatch, capsys) -> None:
+    usual = sys.stdout
+    first, second = _quiet_import(), _quiet_import()
+    with first:
+        print("of the first")
+        other = threading.Thread(target=second.__enter__)
+        other.start()
+        other.join()
+        print("still of the first")
+    second.__exit__(None, None, None)
+    print("of the command")
+    captured = capsys.readouterr()
+    assert captured.out == "of the command\n"
+    assert captured.err == "of the first\nstill of the first\n"
+    monkeypatch.setattr(sys, "stdout", usual)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -20,17 +19,6 @@ from usd_ros_bridge.replaced_file import replaced
 if TYPE_CHECKING:
     from usd_ros_bridge.model.message_types import TypeCatalog
     from usd_ros_bridge.model.plan import BridgePlan
-
-
-class FiniteRange(click.FloatRange):
-    """A range of numbers that refuses NaN and infinity."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return a number of the range."""
-        number = super().convert(value, param, ctx)
-        if not math.isfinite(number):
-            self.fail(f"{value} is no finite number", param, ctx)
-        return number
 
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]

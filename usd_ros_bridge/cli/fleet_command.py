@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from usd_ros_bridge.cli.common import BareValueCommand, FiniteRange, asset_options, given_options
+from usd_ros_bridge.cli.common import BareValueCommand, asset_options, given_options
+from usd_ros_bridge.cli.finite_range import FiniteRange
 from usd_ros_bridge.cli.fleet_backend import answer
 from usd_ros_bridge.cli.subcommands import run
 from usd_ros_bridge.errors import OptionError

@@ -108,6 +108,9 @@ def _copy(damaged: BinaryIO, new: BinaryIO, name: Path) -> _Recovered:
         why = str(fault).strip() if isinstance(fault, McapError) else ""
         raise BridgeError(f"{name} is no MCAP file: {why or 'it ends in its header'}") from fault
     copy.writer.finish()
+    if last_ones > 1 or (last_ones and not copy.messages):
+        # More than a power failure costs.
+        chunks += last_ones
     return _Recovered(copy.messages, _damage(damaged, chunks, complete if fault is not None else -1))
 
 
@@ -124,9 +127,10 @@ def _damage(damaged: BinaryIO, chunks: int, complete: int) -> str:
         size = damaged.seek(0, os.SEEK_END)
         damaged.seek(complete)
         # A record that was not written to its end, or zeros, which a power failure leaves.
-        is_cut = _is_cut(damaged.read(_RECORD_HEAD), size - complete) and not _is_finished(damaged, size)
+        is_cut = _is_cut(damaged.read(_RECORD_HEAD), size - complete)
         damaged.seek(complete)
-        if not is_cut and any(any(block) for block in iter(partial(damaged.read, _BLOCK), b"")):
+        is_cut = is_cut or not any(any(block) for block in iter(partial(damaged.read, _BLOCK), b""))
+        if not is_cut or _is_finished(damaged, size):
             found.append(f"it is damaged at byte {complete} of {size}")
     return ", ".join(found)
 

@@ -11,7 +11,6 @@ import click
 
 from usd_ros_bridge import __version__
 from usd_ros_bridge.cli.common import (
-    FiniteRange,
     asset_options,
     check_output,
     installed_types,
@@ -19,6 +18,7 @@ from usd_ros_bridge.cli.common import (
     split_options,
     write_whole,
 )
+from usd_ros_bridge.cli.finite_range import FiniteRange
 from usd_ros_bridge.errors import StrictError
 from usd_ros_bridge.model.diagnostics import has_errors
 from usd_ros_bridge.process_settings import gc_paused

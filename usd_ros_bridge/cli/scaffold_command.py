@@ -12,12 +12,12 @@ import click
 
 from usd_ros_bridge.cli.common import (
     READ,
-    FiniteRange,
     installed_types,
     load_asset,
     split_options,
     table_options,
 )
+from usd_ros_bridge.cli.finite_range import FiniteRange
 from usd_ros_bridge.errors import AssetError, OptionError
 from usd_ros_bridge.model.scaffold import ScaffoldRequest, SensorKind, SensorRequest
 

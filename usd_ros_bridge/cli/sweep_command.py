@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from usd_ros_bridge.cli.common import FiniteRange
+from usd_ros_bridge.cli.finite_range import FiniteRange
 from usd_ros_bridge.errors import OptionError, StrictError, escaped, quoted
 from usd_ros_bridge.process_settings import EXIT_INTERRUPTED, missing_requirements_explained
 

@@ -398,7 +398,7 @@ def read_image(texture: str) -> tuple[bytes, str]:
         ImageError: There is none, it is too large, or it is no image of a known kind.
     """
     package, inner = archive_and_inner(texture)
-    suffix = Path(inner or package).suffix.lower()
+    suffix = Path((inner or package).rstrip("]")).suffix.lower()
     if suffix not in SIGNATURES:
         raise ImageError(f"images {suffix or 'without an extension'} are not shown by RViz")
     try:

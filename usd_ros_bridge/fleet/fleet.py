@@ -193,6 +193,8 @@ def _shards(options: FleetOptions, machines: Sequence[Machine]) -> list[FleetSha
     for name in OWN:
         if name in given:
             raise OptionError(f"{name} is set by the fleet, for each shard: leave it out")
+    if options.shards > 1 and any(each.name == "backend" and each.is_of_one_node for each in rules):
+        raise OptionError("backend is the same for all shards: set it for /**")
     of_all = {**options.parameters, "asset": _absolute(options.asset)}
     backend = given.get("backend", AUTO)
     if backend == AUTO and options.shards > 1:
@@ -240,6 +242,8 @@ def _chosen_backend(
     in_arguments, _ = rules_in_arguments(_READ_FOR_BACKEND, ros_args)
     rules = _rules_for(full_names, [*rules_in_files(_READ_FOR_BACKEND, ros_args), *in_arguments])
     asked = {each.name: each.value for each in rules}
+    if any(each.name == _SIM_TIME and each.is_of_one_node for each in rules):
+        raise OptionError("use_sim_time is the same for all shards: set it for /**")
     if str(asked.pop(_SIM_TIME, False)).lower() in ("true", "y"):
         # Each shard chooses, and by this they choose the same.
         return AUTO

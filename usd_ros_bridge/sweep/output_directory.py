@@ -98,6 +98,11 @@ class OutputDirectory:
         self._document.update(facts)
         self._write_document()
 
+    @property
+    def is_finished(self) -> bool:
+        """Return whether it says that all runs are over."""
+        return bool(self._document.get("finished"))
+
     def discard(self) -> None:
         """Remove what `open` wrote: no run was made. Files of others stay."""
         for name in (SWEEP, JOURNAL):

@@ -263,7 +263,7 @@ class SweepEngine:
             return
         state = self._meter.state()
         facts: dict[str, Any] = {"outcomes": dict(state.outcomes)}
-        if state.done > state.resumed:
+        if state.done > state.resumed or not self._directory.is_finished:
             facts |= {
                 "finished": time.time() if state.done == state.total else None,
                 "wall_time": state.elapsed,

@@ -138,7 +138,8 @@ def _own_names(host: str) -> frozenset[str] | None:
     if is_loopback(host):
         return None
     machine = socket.gethostname().lower()
-    return frozenset({host.lower(), "localhost", machine, f"{machine}.local"})
+    short = machine.partition(".")[0]
+    return frozenset({host.lower(), "localhost", machine, short, f"{short}.local"})
 
 
 def _is_own(name: str, own: frozenset[str] | None) -> bool:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -157,15 +155,7 @@ def test_what_a_plug_in_prints_at_its_import_is_not_in_the_output(tmp_path: Path
         entry_points={"exporters": {"loud": "loud_door:JOINTS"}},
         modules={"loud_door": f'{JOINTS}\nprint("hello from the door")\n'},
     )
-    # A process of its own: threads of the tests would share its streams.
-    done = subprocess.run(
-        [sys.executable, "-m", "usd_ros_bridge", "plugins", "--check", "--json"],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path / "site"), *sys.path])},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    done = call_cli("plugins", "--check", "--json")
     assert "loud" in {each["name"] for each in json.loads(done.stdout)}
     assert done.stderr == "hello from the door\n"
 

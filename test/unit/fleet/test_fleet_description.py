@@ -256,7 +256,7 @@ def test_the_backend_is_chosen_with_the_parameters_of_ros_arguments(
         ["-p", "use_sim_time:=true"],
         ["-p", "use_sim_time:=True"],
         ["-p", "use_sim_time:=yes"],
-        ["-p", "usd_ros_bridge_1:use_sim_time:=true"],
+        ["-p", "/*:use_sim_time:=true"],
     ],
     ids=lambda value: value[1],
 )
@@ -269,6 +269,15 @@ def test_shards_with_simulated_time_choose_their_backend(
         assert "backend" not in made.shards[0].parameters
     told, _ = asking(params_file(tmp_path, {"/**": {"use_sim_time": False}, "/x": {"use_sim_time": True}}))
     assert told == {"asset": ASSET}
+
+
+@pytest.mark.parametrize("given", ["use_sim_time:=true", "backend:=kinematic"])
+def test_what_shards_have_in_common_is_not_set_for_one_of_them(
+    asking: Callable[..., tuple[dict[str, Any] | None, Fleet]], given: str
+) -> None:
+    name = given.partition(":=")[0]
+    with pytest.raises(OptionError, match=rf"^{name} is the same for all shards: set it for /\*\*$"):
+        asking(["-p", f"usd_ros_bridge_1:{given}"])
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from usd_ros_bridge.cli.common import FiniteRange
+from usd_ros_bridge.cli.finite_range import FiniteRange
 from usd_ros_bridge.cli.graph.graph_names import (
     absolute,
     find_topic,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from usd_ros_bridge.cli.common import FiniteRange
+from usd_ros_bridge.cli.finite_range import FiniteRange
 from usd_ros_bridge.cli.graph.graph_names import absolute
 from usd_ros_bridge.cli.graph.verb_group import (
     GraphError,

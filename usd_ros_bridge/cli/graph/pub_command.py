@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from usd_ros_bridge.cli.common import FiniteRange
+from usd_ros_bridge.cli.finite_range import FiniteRange
 from usd_ros_bridge.cli.graph.graph_names import absolute, interface_class
 from usd_ros_bridge.cli.graph.qos_options import QosOptions, qos_options
 from usd_ros_bridge.cli.graph.verb_group import GraphError, GraphOptions, graph_options, show

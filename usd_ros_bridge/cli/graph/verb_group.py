@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from usd_ros_bridge.cli.common import FiniteRange
+from usd_ros_bridge.cli.finite_range import FiniteRange
 from usd_ros_bridge.errors import BridgeError, escaped
 from usd_ros_bridge.process_settings import Ending, ended_by_signals, fail
 from usd_ros_bridge.requirements import is_installed
