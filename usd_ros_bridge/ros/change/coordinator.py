@@ -78,7 +78,10 @@ class SafePoints:
         Raises:
             BridgeError: The bridge is closed.
         """
-        self._run_in_domains(list(self._domains.opened), job)
+        opened = self._domains.opened
+        # One thread polls all that have none: while it runs the job, none of them has callbacks.
+        polled = [each for each in opened if not each.threaded]
+        self._run_in_domains([*(each for each in opened if each.threaded), *polled[:1]], job)
 
     def _run_in_domains(self, domains: list[Domain], job: Callable[[], None]) -> None:
         done: Future[None] = Future()

@@ -21,7 +21,7 @@ from contextlib import suppress
 
 _PERIOD_S = 0.1
 """Changes that follow each other more closely are sent together, seconds."""
-_TIMEOUT_S, _JOIN_S = 2.0, 0.1
+_TIMEOUT_S, _JOIN_S, _AGAIN_S = 2.0, 0.1, 1.0
 _LARGEST = 2**16
 _HEADERS = 2**14
 
@@ -78,24 +78,29 @@ class PushConnection:
             thread.join(_JOIN_S)
 
     def _run(self) -> None:
-        try:
-            with socket.create_connection(self._address, _TIMEOUT_S) as connection:
-                _shake_hands(connection)
-                while not self._stopped.is_set():
-                    asked = self._wakeup.wait(_PERIOD_S * 5)
-                    self._stopped.wait(_PERIOD_S if asked else 0.0)
-                    # What the server sends to every client is of no use here, but must be read.
-                    _discard(connection)
-                    if asked and not self._stopped.is_set():
-                        self._wakeup.clear()
-                        connection.settimeout(_TIMEOUT_S)
-                        connection.sendall(_text_frame(_request(self.token)))
-        except (OSError, ValueError) as error:
-            if not self._stopped.is_set():
-                self._failed(str(error))
-        finally:
-            with self._lock:
-                self._thread = None
+        while not self._stopped.is_set():
+            try:
+                with socket.create_connection(self._address, _TIMEOUT_S) as connection:
+                    _shake_hands(connection)
+                    self._serve(connection)
+            except (OSError, ValueError) as error:
+                if not self._stopped.is_set():
+                    self._failed(str(error))
+                # The server ends connections that it finds slow, this one, too.
+                self._stopped.wait(_AGAIN_S)
+        with self._lock:
+            self._thread = None
+
+    def _serve(self, connection: socket.socket) -> None:
+        while not self._stopped.is_set():
+            asked = self._wakeup.wait(_PERIOD_S * 5)
+            self._stopped.wait(_PERIOD_S if asked else 0.0)
+            # What the server sends to every client is of no use here, but must be read.
+            _discard(connection)
+            if asked and not self._stopped.is_set():
+                self._wakeup.clear()
+                connection.settimeout(_TIMEOUT_S)
+                connection.sendall(_text_frame(_request(self.token)))
 
 
 def _request(token: str) -> bytes:

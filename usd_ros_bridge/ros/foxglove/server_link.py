@@ -17,6 +17,8 @@ STATUS_S: Final = 1.0
 """How often one warning is sent, at most, seconds."""
 
 _MOST_STATUSES = 1000
+MOST_AT_ONCE: Final = 10
+"""Warnings of all keys in a second."""
 
 
 class ServerLink:
@@ -34,6 +36,7 @@ class ServerLink:
         self._server: Any = None
         self._lock = threading.Lock()
         self._statuses: dict[str, float] = {}
+        self._room, self._filled_s = float(MOST_AT_ONCE), time.monotonic()
 
     @property
     def port(self) -> int:
@@ -73,6 +76,12 @@ class ServerLink:
         with self._lock:
             if now - self._statuses.get(key, -STATUS_S) < STATUS_S:
                 return
+            # Of all keys, which are names that clients choose: each status goes to every client, and takes its room.
+            self._room = min(MOST_AT_ONCE, self._room + (now - self._filled_s) * MOST_AT_ONCE)
+            self._filled_s = now
+            if self._room < 1.0:
+                return
+            self._room -= 1.0
             if len(self._statuses) > _MOST_STATUSES:
                 self._statuses.clear()
             self._statuses[key] = now

@@ -168,6 +168,9 @@ class ServiceCalls:
         future: Future[Any],
     ) -> None:
         """Send a request, in the thread of the domain."""
+        if future.cancelled():
+            # The client was informed that it failed: it is not carried out later.
+            return
         try:
             sent = self._client(offered, service_class, domain).call(message, timeout=TIMEOUT_S)
         except Exception as error:  # noqa: BLE001 - whoever waits is told

@@ -76,9 +76,9 @@ class BridgeRecording:
         while not wait_for() and time.monotonic() < deadline:
             self._domains.poll()
             ended.wait(_POLL_S)
+        node.add_post_set_parameters_callback(self._write_parameters)
         self._node = node
         self._write_parameters()
-        node.add_post_set_parameters_callback(self._write_parameters)
         self.channels.start()
 
     def close(self, plan: BridgePlan) -> None:
@@ -90,6 +90,8 @@ class BridgeRecording:
         self.recorder.close(plan)
 
     def _write_parameters(self, _: Any = None) -> None:
+        if self._node is None:
+            return
         parameters = self._node.get_parameters_by_prefix("")
         # Two runs into two files are equal byte for byte: the file's own name stays outside of it.
         parameters.pop("record", None)
@@ -100,4 +102,7 @@ def _plain(value: Any) -> Any:
     """Return the value of a parameter for JSON: arrays and bytes as lists."""
     if isinstance(value, (bytes, bytearray)):
         return list(value)
+    if isinstance(value, (list, tuple)) and value and isinstance(value[0], bytes):
+        # rclpy has a byte array as bytes of one byte each.
+        return list(b"".join(value))
     return value.tolist() if hasattr(value, "tolist") else value

@@ -9,7 +9,7 @@ from typing import Any
 
 from foxglove import Channel, Context, Schema
 
-from usd_ros_bridge.reporting import Report
+from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.ros.recording.message_definitions import message_definition, type_hash, type_name
 
 MAX_WAITING_BYTES = 512 * 2**20
@@ -153,8 +153,12 @@ class MessageChannels:
         with self._lock:
             self._drained.wait_for(lambda: self._closing.is_set() or not self._waiting_bytes)
 
-    def close(self) -> None:
-        """Write what waits, and end the thread. Idempotent."""
+    def close(self) -> bool:
+        """Write what waits, and end the thread. Idempotent.
+
+        Returns:
+            Whether it has ended. It has not if the disk stands still: all that it writes to stays its own then.
+        """
         with self._lock:
             if self._undated:
                 # The bridge ends before its first tick.
@@ -164,12 +168,15 @@ class MessageChannels:
         thread, self._thread = self._thread, None
         if thread is not None and thread is not threading.current_thread():
             thread.join(CLOSE_S)
+            if thread.is_alive():
+                return False
         with self._lock:
             topics, self._topics = self._topics, {}
             self._queue.clear()
             self._drained.notify_all()
         for each in topics.values():
             each.channel.close()
+        return True
 
     # --- Own ---------------------------------------------------------------------------------------------------
 
@@ -230,7 +237,7 @@ class MessageChannels:
         for _ in range(len(queue)):
             each, time_ns, data = queue.popleft()
             if data:
-                each.channel.log(data, log_time=time_ns)
+                self._log(each.channel, data, time_ns)
                 size += len(data)
             else:
                 self._close_unused(each)
@@ -238,7 +245,17 @@ class MessageChannels:
                 self._free(size)
                 size = 0
         self._free(size)
-        self.written()
+        try:
+            self.written()
+        except Exception as error:  # noqa: BLE001 - the messages after it are to be written
+            self._report("recording.write", f"the recording has a fault: {describe(error)}")
+
+    def _log(self, channel: Any, data: bytes, time_ns: int) -> None:
+        try:
+            # A file has no times before 0, as of a simulator that warms up.
+            channel.log(data, log_time=max(time_ns, 0))
+        except Exception as error:  # noqa: BLE001 - the messages after it are to be written
+            self._report("recording.write", f"a message is not recorded: {describe(error)}")
 
     def _close_unused(self, channel: _TopicChannel) -> None:
         with self._lock:

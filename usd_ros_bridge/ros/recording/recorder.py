@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import time
@@ -105,7 +106,9 @@ class Recorder:
 
     def close(self, plan: BridgePlan | None) -> None:
         """Write what waits, the plan if there is one, and the end of the file. Idempotent."""
-        self._channels.close()
+        if not self._channels.close():
+            self._leave()
+            return
         if plan is not None:
             self._write_plan(plan)
         writer, self._writer = self._writer, None
@@ -114,6 +117,16 @@ class Recorder:
         self._end(writer)
         if self._file.error is not None:
             self._warn()
+
+    def _leave(self) -> None:
+        """Leave the file to the thread that still writes to it. Its writer is never destroyed: that would wait, too."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(writer))
+            self._report(
+                "recording.close",
+                f"{self.path} has no end: the disk stands still; `usd_ros_bridge recover` gives it one",
+            )
 
     def _check(self) -> None:
         """After each batch: sometimes write a chunk, and stop where the file cannot be written."""

@@ -135,7 +135,13 @@ class EntityServices:
     def table(self) -> EntityTable:
         """The entities, by name."""
         if self._table is None:
-            self._table = make_table(self._runtime.plan, self._backend.entities(), self.spawned)
+            self._table = table = make_table(self._runtime.plan, self._backend.entities(), self.spawned)
+            # What was said of an entity goes with it: another one may have its name.
+            self._edited = {
+                name: each
+                for name, each in self._edited.items()
+                if (found := table.get(name)) is not None and found.path == each.path
+            }
         return self._table
 
     def frame(self, frame_id: str) -> FloatArray:
@@ -159,7 +165,10 @@ class EntityServices:
         return entity
 
     def _known(self, entity: Entity) -> Entity:
-        return self._edited.get(entity.name, entity)
+        edited = self._edited.get(entity.name)
+        if edited is None:
+            return entity
+        return replace(entity, category=edited.category, description=edited.description, tags=edited.tags)
 
     def _fill_state(self, entity: Entity, message: Any) -> None:
         fill_state(message, self._backend.entity_state(entity.path), self._runtime.now_ns)

@@ -339,11 +339,13 @@ class SimulationInterfaces:
         resets = ("SIMULATION_RESET", "SIMULATION_RESET_TIME", "SIMULATION_RESET_STATE")
         states = ("SIMULATION_STATE_SETTING", "SIMULATION_STATE_PAUSE")
         steps = ("STEP_SIMULATION_SINGLE", "STEP_SIMULATION_MULTIPLE")
+        # They delete what was spawned: a large world takes its time, and a half of it would be wrong.
+        timeout = TIMEOUT_S if self._spawning is None else None
         return [
             _row("get_simulator_features", self._get_features),
             _row("get_simulation_state", control.get_simulation_state, "SIMULATION_STATE_GETTING"),
-            _row("set_simulation_state", control.set_simulation_state, *states),
-            _row("reset_simulation", control.reset_simulation, *resets),
+            _row("set_simulation_state", control.set_simulation_state, *states, timeout=timeout),
+            _row("reset_simulation", control.reset_simulation, *resets, timeout=timeout),
             _row("step_simulation", control.step_simulation, *steps, timeout=None),
             _row("get_current_world", self._get_world, "WORLD_INFO_GETTING"),
         ]

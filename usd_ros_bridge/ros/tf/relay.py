@@ -212,10 +212,14 @@ class StateRelay:
                         link.subscription.give_back(data)
                         return
                     wakeup.woke = False
-                    now = time_ns()
+                    before, now = now, time_ns()
                     self._data, self._stamp_ns = data, stamp_ns
                     self._arrivals += 1
                     self.is_ahead = True
+                    if now < before:
+                        # The clock was set back: that is for a tick.
+                        self._is_held = wakeup.woke = True
+                        return
                     if now < self._until_ns:
                         self._is_held = True
                         continue

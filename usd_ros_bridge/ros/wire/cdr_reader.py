@@ -63,6 +63,7 @@ class JointStateReader:
     def __call__(self, data: bytes) -> object | None:
         """Return the sample; its arrays are views on `data`."""
         if data[:_BODY] != _HEADER:
+            self._count_names(data)
             return None
         text = self._text
         # Self-delimiting: counts and lengths come first, so equal bytes are equal names.
@@ -71,6 +72,7 @@ class JointStateReader:
             and not self._recall(data)
             and not self._read_names(data)
         ):
+            self._count_names(data)
             return None
         offset = _NAMES + len(self._text)
         arrays = []
@@ -97,6 +99,16 @@ class JointStateReader:
             velocity=arrays[1],
             effort=arrays[2],
         )
+
+    def _count_names(self, data: bytes) -> None:
+        """Count the names of a message that rclpy reads: they become objects there, too.
+
+        Raises:
+            MessageLimitError: They are too many.
+        """
+        found = _names_behind_stamp(data)
+        if found is not None:
+            self._spend(found[0])
 
     def _recall(self, data: bytes) -> bool:
         """Go back to names that were read before. Return False if the message has others."""
@@ -226,32 +238,64 @@ def _count_at(data: bytes, offset: int) -> tuple[int, int] | None:
     return _COUNT.unpack_from(data, begin)[0], begin + 4
 
 
+_WORDS = {b"\x00\x00": Struct(">I"), b"\x00\x01": Struct("<I")}
+"""Counts in plain CDR, by its first bytes: CDR_BE and CDR_LE, with whatever options."""
+
+
+def _sequence_at(data: bytes, offset: int, word: Struct) -> tuple[int, int] | None:
+    """Return the length of a sequence or text, and where it begins; None where the message ends before."""
+    begin = (offset + 3) & ~3
+    if begin + 4 > len(data):
+        return None
+    (count,) = word.unpack_from(data, begin)
+    return count, begin + 4
+
+
+def _has_room(data: bytes, offset: int, count: int) -> bool:
+    """Return whether a message can have so many texts or points: 4 bytes each at least. Else rclpy refuses it."""
+    return offset + 4 * count <= len(data)
+
+
+def _names_behind_stamp(data: bytes) -> tuple[int, int, Struct] | None:
+    """Return the number of names behind a header, where they begin, and the form of counts.
+
+    Lengths alone are read, whatever the texts are. None: the message ends before, as for rclpy.
+
+    Raises:
+        MessageLimitError: It is large, and no plain CDR, whose lengths can be found.
+    """
+    word = _WORDS.get(bytes(data[:2]))
+    if word is None:
+        if len(data) > 4 * MAX_POINTS:
+            raise MessageLimitError("it is large, and no plain CDR")
+        return None
+    frame = _sequence_at(data, _NAMES, word)
+    found = None if frame is None else _sequence_at(data, sum(frame), word)
+    if found is None or not _has_room(data, found[1], found[0]):
+        return None
+    return (*found, word)
+
+
 def check_joint_trajectory(data: bytes) -> None:
     """Count the points of trajectory_msgs/msg/JointTrajectory, so that none are made of too many. Read nothing else.
 
     Raises:
-        MessageLimitError: It has too many points.
+        MessageLimitError: It has too many points, or is large and no plain CDR.
     """
-    if data[:_BODY] != _HEADER:
+    names = _names_behind_stamp(data)
+    if names is None:
         return
-    offset = _text_end(data, _NAMES)
-    start = (offset + 3) & ~3
-    if offset < 0 or start + 4 > len(data):
-        return
-    (count,) = _COUNT.unpack_from(data, start)
+    count, offset, word = names
     if count > MAX_JOINT_NAMES:
         raise MessageLimitError(f"it has {count} joint names; at most {MAX_JOINT_NAMES} are read")
-    offset = start + 4
     for _ in range(count):
-        offset = _text_end(data, (offset + 3) & ~3)
-        if offset < 0:
+        name = _sequence_at(data, offset, word)
+        if name is None:
             return
-    start = (offset + 3) & ~3
-    if start + 4 > len(data):
-        return
-    (count,) = _COUNT.unpack_from(data, start)
-    if count > MAX_POINTS:
-        raise MessageLimitError(f"it has {count} points; at most {MAX_POINTS} are read")
+        offset = sum(name)
+    points = _sequence_at(data, offset, word)
+    if points is not None and points[0] > MAX_POINTS and _has_room(data, points[1], points[0]):
+        raise MessageLimitError(f"it has {points[0]} points; at most {MAX_POINTS} are read")
 
 
 def read_float64_multi_array(data: bytes, make: MakeSample) -> object | None:

@@ -191,6 +191,36 @@ def test_a_trajectory_with_too_many_points_is_refused_before_they_are_made(
         check_joint_trajectory(data)
 
 
+ENCAPSULATIONS = [b"\x00\x01\x00\x00", b"\x00\x01\x00\x03", b"\x00\x00\x00\x00", b"\x00\x07\x00\x00"]
+
+
+def encapsulated(message: Any, header: bytes) -> bytes:
+    """A serialized message with another header, and with its counts in the order of bytes that it says."""
+    data = bytes(serialize_message(message))
+    if header[1] != 0:
+        return header + data[4:]
+    words = np.frombuffer(data[4 : 4 + (len(data) - 4) // 4 * 4], dtype="<u4")
+    return header + words.astype(">u4").tobytes()
+
+
+@pytest.mark.parametrize("header", ENCAPSULATIONS, ids=bytes.hex)
+@pytest.mark.parametrize("frame", ["", "base", "ä"])
+def test_no_encoding_and_no_text_evades_the_limits(header: bytes, frame: str) -> None:
+    point = JointTrajectoryPoint()
+    trajectory = JointTrajectory(joint_names=["", "ä"], points=[point] * (MAX_POINTS + 1))
+    states = JointState(name=[""] * (MAX_JOINT_NAMES + 1))
+    if header[1] == 0:
+        # The bytes of texts would be turned, too.
+        frame, trajectory.joint_names = "", []
+    trajectory.header.frame_id = states.header.frame_id = frame
+    with pytest.raises(MessageLimitError):
+        check_joint_trajectory(encapsulated(trajectory, header))
+    with pytest.raises(MessageLimitError):
+        JointStateReader(JointStateSample)(encapsulated(states, header))
+    trajectory.points = [point] * 100
+    check_joint_trajectory(encapsulated(trajectory, header))
+
+
 @settings(max_examples=200, deadline=None)
 @given(data=st.binary(max_size=80), size=st.integers(0, 200))
 def test_a_damaged_trajectory_is_left_to_the_deserializer(data: bytes, size: int) -> None:
