@@ -149,8 +149,11 @@ class FileWatcher:
                     self._poll()
                     if _watched_directories(files) != (directories, names):
                         break
+            except FileNotFoundError:
+                # A directory was removed just now, and may be there again by now.
+                self._again.wait(STEP_MS * 1e-3)
             except (OSError, RuntimeError) as error:
-                # A directory was removed just now, or the system's limit of watches is reached.
+                # The system's limit of watches is reached, for instance.
                 if directories == _watched_directories(files)[0]:
                     self._report(
                         "watch.system",

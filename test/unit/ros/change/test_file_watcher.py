@@ -6,17 +6,22 @@ import os
 import queue
 import shutil
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("watchfiles", reason="watchfiles is not installed: make setup")
 
+import watchfiles
+
 from usd_ros_bridge.errors import OptionError
+from usd_ros_bridge.ros.change import asset_reloader
 from usd_ros_bridge.ros.change.asset_reloader import FileWatcher
 
-LONG_S = 15.0
+LONG_S = 60.0
 
 
 class Watched:
@@ -108,6 +113,28 @@ def test_directories_go_and_come_back(watched: Watched, tmp_path: Path) -> None:
     watched.told(watched.file)
     watched.file.write_text("333")
     watched.told(watched.file)
+
+
+def test_a_directory_that_is_back_before_it_is_looked_for_is_watched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed, again = threading.Event(), threading.Event()
+
+    def gone_once(*directories: str, **options: Any) -> Any:
+        if not failed.is_set():
+            failed.set()
+            raise FileNotFoundError(directories[0])
+        again.set()
+        return watchfiles.watch(*directories, **options)
+
+    monkeypatch.setattr(asset_reloader, "_watch_function", lambda: gone_once)
+    made = Watched(tmp_path)
+    made.watcher.open()
+    assert again.wait(LONG_S)
+    made.file.write_text("22")
+    made.told(made.file)
+    made.watcher.close()
+    assert made.reports == []
 
 
 def test_others_are_of_no_concern_until_they_are_watched(watched: Watched) -> None:
