@@ -10,14 +10,14 @@ from action_msgs.msg import GoalStatus
 from action_plans import Client, Sent
 from builtin_interfaces.msg import Duration
 from control_msgs.action import FollowJointTrajectory, GripperCommand, ParallelGripperCommand
-from geometry_msgs.msg import TwistStamped
+from geometry_msgs.msg import Twist, TwistStamped
 from nav_msgs.msg import Odometry
 from parameter_client import ParameterClient
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from usd_ros_bridge.api import load_plan
-from usd_ros_bridge.options import ReadOptions, parse_variants
+from usd_ros_bridge.options import PlanOptions, ReadOptions, parse_variants
 from usd_ros_bridge.usd import quiet
 
 ROOT = Path(__file__).parents[2]
@@ -221,3 +221,19 @@ def test_a_drive_by_collections_has_the_authored_covariances(start: Any, ros_har
     assert list(odometry.last.twist.covariance)[::7] == [0.001, 0.0, 0.0, 0.0, 0.0, 0.01]
     assert odometry.last.header.frame_id == "odom"
     assert odometry.last.child_frame_id == "base"
+
+
+def test_a_robot_that_drives_stops_when_its_interfaces_are_taken_away(start: Any, ros_harness: Any) -> None:
+    bridge = start(plan_of("examples/rover/world.usda")).bridge
+    commands = ros_harness.node.create_publisher(Twist, "/rover/cmd_vel", 10)
+    message = Twist()
+    message.linear.x = 0.5
+
+    def speed() -> float:
+        return float(abs(bridge.parts.runtime.snapshot.state.joint_velocity).max())
+
+    publish_until(ros_harness, commands, message, lambda: speed() > 1.0, "the rover to drive")
+    bridge.change(plan_options=PlanOptions(interfaces="none")).result(60.0)
+    ticks = bridge.parts.runtime.ticks
+    ros_harness.wait_for(lambda: bridge.parts.runtime.ticks > ticks + 2, what="ticks")
+    assert speed() == 0.0

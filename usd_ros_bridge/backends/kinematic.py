@@ -264,8 +264,8 @@ class _Joints:
         if seconds > 0.0:
             np.divide(moved, seconds, out=state.joint_velocity)
         self._followers.apply(state.joint_position, state.joint_velocity)
-        # One step more than the motion: its velocity has to return to zero.
-        self._moving = self._any_velocity or _any(moved)
+        # One step more than the motion: its velocity has to return to zero, which a step without time does not do.
+        self._moving = self._any_velocity or _any(moved) or seconds <= 0.0
 
     def _apply(self, commands: Commands) -> None:
         # NaN does not equal itself.

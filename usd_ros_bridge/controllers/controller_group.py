@@ -226,7 +226,10 @@ class OdometryGroup(ControllerGroup, Protocol):
 
 @runtime_checkable
 class StatefulGroup(ControllerGroup, Protocol):
-    """Controllers that continue from the group of the plan before, of the same schema."""
+    """Controllers that continue from the group of the plan before, of the same schema.
+
+    Those of any other group are switched off before the plan changes, and so are those that do not stay.
+    """
 
     def transfer_state(self, row: int, other: Any, other_row: int) -> None:
         """Continue the state of a controller of another group of this class. Called before the first tick."""

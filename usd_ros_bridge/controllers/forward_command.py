@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from usd_ros_bridge.controllers.controller_group import ControllerContext
 from usd_ros_bridge.controllers.joint_commands import NamedTargets, actuators_of
+from usd_ros_bridge.controllers.twist_commands import FASTEST
 from usd_ros_bridge.model.plan import ControllerPlan, followers_of
 from usd_ros_bridge.model.state import Commands, JointStateSample, State, TwistSample
 from usd_ros_bridge.spatial.transforms import FloatArray
@@ -101,6 +102,12 @@ class ExternalControls:
         self._stop.clear()
         self._waiting = False
 
+    def transfer_state(self, row: int, other: ExternalControls, other_row: int) -> None:
+        """Know what a control of another group has moved: the backend goes on with it."""
+        rows, other_rows = self._rows[row], other._rows[other_row]
+        if rows.size == other_rows.size:
+            self._commanded[:, rows] = other._commanded[:, other_rows]
+
     def _hold(self, rows: NDArray[np.intp], state: State, written: tuple[FloatArray, ...]) -> None:
         commanded = self._commanded[:, rows]
         measured = np.isfinite(state.joint_position[rows])
@@ -144,11 +151,14 @@ class RigidBodyTwists:
         """Do nothing: no parameter is dynamic."""
 
     def receive(self, row: int, sample: object, *, time_ns: int) -> None:  # noqa: ARG002
-        """Receive a Twist or TwistStamped. Ignore one that is not finite."""
+        """Receive a Twist or TwistStamped. Ignore one that is not finite, or beyond `FASTEST`."""
         assert isinstance(sample, TwistSample)
         path = self._paths[row]
-        if not np.isfinite(sample.twist).all():
-            self._report(f"twist.finite:{path}", f"{path}: a twist that is not finite is ignored")
+        if not (np.abs(sample.twist) <= FASTEST).all():
+            self._report(
+                f"twist.finite:{path}",
+                f"{path}: a twist that is not finite, or beyond {FASTEST:g}, is ignored",
+            )
             return
         self._pending[self._bodies[row]] = sample.twist
         self._moved[row] = True
@@ -166,3 +176,7 @@ class RigidBodyTwists:
         """Drop the pending command; the backend drops its own, too."""
         self._pending.clear()
         self._moved = [False] * len(self._moved)
+
+    def transfer_state(self, row: int, other: RigidBodyTwists, other_row: int) -> None:
+        """Know whether a controller of another group has moved its body."""
+        self._moved[row] = other._moved[other_row]

@@ -16,6 +16,8 @@ from usd_ros_bridge.spatial.transforms import FloatArray, IndexArray
 
 LIMIT_TOLERANCE = 1e-3
 """rad or m. A position that is less beyond a limit is within it: clients round."""
+BOUND = 1e30
+"""Magnitudes beyond this are refused: polynomials would overflow, and velocities become NaN in what they move."""
 
 
 class PositionLimits:
@@ -159,7 +161,7 @@ class NamedTargets:
         self._places = self._controls = self._rows
 
     def write(self, sample: JointStateSample, targets: Iterable[FloatArray]) -> bool:
-        """Write what a message asks for; an empty array, NaN and infinity ask for nothing.
+        """Write what a message asks for; an empty array, NaN and numbers beyond `BOUND` ask for nothing.
 
         Positions beyond a joint's limits are clamped and reported.
 
@@ -185,7 +187,7 @@ class NamedTargets:
         for array, target in zip(arrays, targets, strict=True):
             if len(array):
                 values = array[self._indices]
-                finite = np.isfinite(values)
+                finite = np.abs(values) <= BOUND
                 if array is sample.position:
                     values = np.where(finite, values, np.nan)
                     values = self._limits.clamp_command(values, self._label, self._report)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import isfinite
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +18,9 @@ from usd_ros_bridge.spatial.transforms import FloatArray
 _SECONDS = 1e-9
 _NANOSECONDS = 1e9
 _DEFAULT_TIMEOUT = 0.5
+FASTEST = 1e6
+"""m/s or rad/s of a base, rad/s of a wheel. No robot is faster, and squares of much greater numbers overflow, which
+would leave NaN in poses for good."""
 FIRST_STEP_NS = 10_000_000
 """Longest time that a drive at rest takes to have accelerated in for: ticks may have been far apart until then."""
 AHEAD_NS = 100_000_000
@@ -124,7 +126,7 @@ class TwistCommands:
             self._live[row] = self.busy = True
 
     def receive(self, row: int, sample: object, *, time_ns: int) -> None:
-        """Receive a Twist or TwistStamped. Ignore one that is not finite or too old, or while references count.
+        """Receive a Twist or TwistStamped. Ignore one that is beyond `FASTEST` or too old, or while references count.
 
         A Twist is as old as its arrival; so is a TwistStamped without a stamp or with one from the future.
         """
@@ -134,8 +136,11 @@ class TwistCommands:
         item, needed = sample.twist.item, 0.0
         for _, component, lever in self._levers[row]:
             needed += abs(item(component)) * lever
-        if not isfinite(needed):
-            self._report(f"drive.finite:{path}", f"{path}: a velocity that is not finite is ignored")
+        if not needed <= FASTEST:
+            self._report(
+                f"drive.finite:{path}",
+                f"{path}: a velocity that is not finite, or beyond {FASTEST:g}, is ignored",
+            )
             return
         stamp = time_ns
         if self._stamped[row]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 
 from usd_ros_bridge.backends.base import Capabilities
 from usd_ros_bridge.controllers.joint_commands import NamedTargets, PositionLimits, actuators_of
+from usd_ros_bridge.controllers.twist_commands import FASTEST
 from usd_ros_bridge.errors import BridgeError, quoted
 from usd_ros_bridge.model.actuation import NO_DRIVE, topic_fault
 from usd_ros_bridge.model.message_types import (
@@ -21,7 +22,14 @@ from usd_ros_bridge.model.message_types import (
     spell_type,
 )
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan, followers_of
-from usd_ros_bridge.model.state import ArraySample, Commands, JointStateSample, PoseSample, TwistSample
+from usd_ros_bridge.model.state import (
+    ArraySample,
+    Commands,
+    JointStateSample,
+    Layout,
+    PoseSample,
+    TwistSample,
+)
 from usd_ros_bridge.plugins import PluginEntry, Registry, load_entry
 from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.runtime.kinematics import Kinematics
@@ -32,11 +40,26 @@ Resolve = Callable[[TopicPlan, str, int], FloatArray]
 """`resolve(topic, frame_id, stamp_ns)`: `world_from_frame` (7,). Raises UnknownFrameError."""
 
 
+_JointKey = tuple[str, str]
+"""Joint, and name of the degree of freedom: the same in every plan of a stage."""
+
+
 class Sink(Protocol):
     """Turn samples that arrived into commands."""
 
     def apply(self, sample: object, commands: Commands) -> None:
         """Write what `sample` asks for into `commands`; called in the tick."""
+
+
+@runtime_checkable
+class MovingSink(Sink, Protocol):
+    """A sink that sets in motion what moves on when no samples come any more."""
+
+    def release(self, layout: Layout, commands: Commands) -> None:
+        """Stop what moves; `layout` is that of the plan that is live. Called in the tick."""
+
+    def continue_from(self, before: Any) -> None:
+        """Know what a sink of this class, of the plan before, has moved."""
 
 
 class UnknownFrameError(Exception):
@@ -146,15 +169,40 @@ class JointTargets:
     ) -> None:
         self._targets = NamedTargets(topic.name, rows, context.plan, context.report, actuators=actuators)
         self._has_actuators = bool(actuators)
+        layout = context.plan.layout
+        self._joints = {name: (layout.dof_joints[row], layout.dofs[row]) for name, row in rows.items()}
+        # Joints that velocities and efforts have moved, and the names in the last message with such.
+        self._moved: tuple[set[_JointKey], set[_JointKey]] = (set(), set())
+        self._last_names: list[tuple[str, ...]] = [(), ()]
 
     def apply(self, sample: object, commands: Commands) -> None:
         """Write position, velocity and effort targets, and controls of actuators."""
         assert isinstance(sample, JointStateSample)
         targets = (commands.joint_position, commands.joint_velocity, commands.joint_effort)
-        if self._targets.write(sample, targets) and self._has_actuators:
+        if not self._targets.write(sample, targets):
+            return
+        for which, values in enumerate((sample.velocity, sample.effort)):
+            if len(values) and sample.names != self._last_names[which]:
+                self._last_names[which] = sample.names
+                self._moved[which].update(self._joints[name] for name in sample.names if name in self._joints)
+        if self._has_actuators:
             actuators, controls = self._targets.find_controls(sample)
             if actuators.size:
                 commands.actuator_control[actuators] = controls
+
+    def release(self, layout: Layout, commands: Commands) -> None:
+        """Stop what velocities and efforts have moved; joints that have a position hold it."""
+        for joints, written in zip(
+            self._moved, (commands.joint_velocity, commands.joint_effort), strict=True
+        ):
+            if joints:
+                keys = enumerate(zip(layout.dof_joints, layout.dofs, strict=True))
+                written[[row for row, key in keys if key in joints]] = 0.0
+
+    def continue_from(self, before: JointTargets) -> None:
+        """Know what the sink before has moved: the backend goes on with it."""
+        for joints, others in zip(self._moved, before._moved, strict=True):
+            joints.update(others)
 
 
 class JointArray:
@@ -190,16 +238,30 @@ class BaseTwist:
         self._report = context.report
         self._topic = topic.name
         self._body = body
+        self._path = context.plan.layout.bodies[body]
+        self._moved = False
 
     def apply(self, sample: object, commands: Commands) -> None:
-        """Write the twist; one that is not finite is ignored."""
+        """Write the twist; one that is not finite, or beyond `FASTEST`, is ignored."""
         assert isinstance(sample, TwistSample)
-        if not np.isfinite(sample.twist).all():
+        if not (np.abs(sample.twist) <= FASTEST).all():
             self._report(
-                f"sink.finite:{self._topic}", f"{self._topic}: a twist that is not finite is ignored"
+                f"sink.finite:{self._topic}",
+                f"{self._topic}: a twist that is not finite, or beyond {FASTEST:g}, is ignored",
             )
             return
         commands.body_twist[self._body] = sample.twist
+        self._moved = True
+
+    def release(self, layout: Layout, commands: Commands) -> None:
+        """Stop the body."""
+        row = layout.body_index.get(self._path, -1)
+        if self._moved and row >= 0:
+            commands.body_twist[row] = 0.0
+
+    def continue_from(self, before: BaseTwist) -> None:
+        """Know whether the sink before has moved the body: the backend goes on with it."""
+        self._moved = before._moved and before._path == self._path
 
 
 class BodyPose:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
 
@@ -30,6 +30,7 @@ from usd_ros_bridge.model.state import Commands, State
 from usd_ros_bridge.ranges import NumberRange
 from usd_ros_bridge.reporting import Report, describe, log_info
 from usd_ros_bridge.runtime.group_runner import (
+    ASSET_CHANGED,
     SWITCHED_OFF,
     ControllerGroupRunner,
     ControllerSlot,
@@ -388,6 +389,54 @@ class ControllerManager:
         off = [path for path, active in switched.items() if not active and self.active(path)]
         if not self.refusal(on, off):
             self.switch(on, off)
+
+    def leave(self, successor: ControllerManager, commands: Commands) -> Sequence[ControllerSlot]:
+        """Stop what controllers move that do not go on in the next plan: nobody could stop it any more.
+
+        Called before the backend's state is transferred.
+
+        Args:
+            successor: The controllers of the next plan; it has no state of these yet.
+            commands: Written to.
+
+        Returns:
+            The controllers that were switched off, for `stay`.
+        """
+        state = self._tick.state
+        if state is None or not self._takes_commands:
+            return ()
+        left = [slot for slot in self._slots() if slot.active and not successor._continues(slot)]
+        for slot in left:
+            for run in slot.runner.goals_of(slot):
+                run.end("aborted", ASSET_CHANGED)
+            slot.switch(False, ASSET_CHANGED)
+            # Those that it commanded may go on: they brake.
+            self._release_references(slot)
+        for runner in self._runners:
+            if runner.touched and runner.schema != JOINT_STATE_BROADCASTER:
+                runner.touched, commands.silent = False, False
+                try:
+                    runner.group.command(self._tick.time_ns, state, commands)
+                except Exception as error:  # noqa: BLE001 - the runtime's edge
+                    runner.fail(error)
+        return left
+
+    def stay(self, left: Iterable[ControllerSlot]) -> None:
+        """Switch controllers on again that `leave` has switched off, at rest: there is no next plan."""
+        for slot in left:
+            slot.switch(True)
+
+    def _continues(self, before: ControllerSlot) -> bool:
+        """Return whether an active controller here takes over what one of the plan before moves."""
+        return any(
+            slot.active
+            and slot.plan.schema == before.plan.schema
+            and slot.plan.joints == before.plan.joints
+            and slot.plan.parameters.get("body") == before.plan.parameters.get("body")
+            and isinstance(slot.runner.group, StatefulGroup)
+            and type(slot.runner.group) is type(before.runner.group)
+            for slot in self._by_path.get(before.plan.path, ())
+        )
 
     def _transfer_group_state(self, slot: ControllerSlot, before: ControllerSlot) -> None:
         group, row = slot.runner.group, slot.row

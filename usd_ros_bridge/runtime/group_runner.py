@@ -30,6 +30,12 @@ _INVALID_GOAL = -1
 SWITCHED_OFF = "switched off"
 """Why a controller that somebody switched off is inactive."""
 
+ASSET_CHANGED = "the asset has changed"
+"""Why goals end, and controllers stop, that the next plan does not go on with."""
+
+MOST_WAITING = 100
+"""Goals and cancels of an action that wait for a tick: in a pause none comes."""
+
 
 class TickContext:
     """Time and state of the tick in progress.
@@ -342,6 +348,8 @@ class GoalQueue:
         slot = next((each for each in self._slots if each.takes_goals), self._slots[0])
         if not slot.takes_goals:
             return _inactive(slot)
+        if self._inbox.waiting(self) + len(self._waiting) >= MOST_WAITING:
+            return f"{MOST_WAITING} goals and cancels wait for the next tick already; does time stand still?"
         goals = slot.runner.goals
         assert goals is not None
         try:

@@ -235,6 +235,12 @@ class Inbox:
         with self._lock:
             self._queue(key).received += received
 
+    def waiting(self, key: Hashable) -> int:
+        """Return how many items of a key are queued, those of sources left out."""
+        with self._lock:
+            queue = self._queues.get(key)
+            return 0 if queue is None else len(queue.waiting)
+
     def withdraw(self, key: Hashable) -> list[object]:
         """Return and remove the items of one key, except those of sources."""
         with self._lock:

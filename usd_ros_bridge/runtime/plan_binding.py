@@ -22,6 +22,7 @@ from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.runtime.backend_runner import BackendRunner, find_sense
 from usd_ros_bridge.runtime.controller_manager import ControllerManager, GroupMaker
 from usd_ros_bridge.runtime.frame_poses import FrameTable
+from usd_ros_bridge.runtime.group_runner import ASSET_CHANGED
 from usd_ros_bridge.runtime.inbox import Inbox
 from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.runtime.odometry import OdometryTable
@@ -145,7 +146,7 @@ class PlanBinding:
     def close(self, *, used_by: PlanBinding | None = None) -> None:
         """End goals and close the backend, except for objects that another binding uses."""
         if used_by is None or used_by.controllers is not self.controllers:
-            self.controllers.close("the bridge is closed" if used_by is None else "the asset has changed")
+            self.controllers.close("the bridge is closed" if used_by is None else ASSET_CHANGED)
         if used_by is None or used_by.sensors is not self.sensors:
             self.sensors.close()
         if used_by is None or used_by.backend is not self.backend:

@@ -21,7 +21,7 @@ from usd_ros_bridge.runtime.backend_runner import BackendRunner
 from usd_ros_bridge.runtime.command_sinks import FrameResolver, Sink, SinkContext, find_frame
 from usd_ros_bridge.runtime.controller_manager import ControlGrid, ControllerManager, GroupMaker
 from usd_ros_bridge.runtime.frame_poses import FrameTable
-from usd_ros_bridge.runtime.group_runner import GoalQueue
+from usd_ros_bridge.runtime.group_runner import ControllerSlot, GoalQueue
 from usd_ros_bridge.runtime.inbox import Inbox, TickQueue, Wakeup
 from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.runtime.plan_binding import (
@@ -275,11 +275,22 @@ class Runtime:
     def _commit(self, new: PlanBinding) -> None:
         """Continue with another binding; between two ticks, in the tick thread."""
         old = self.binding
-        if new.backend is not old.backend:
+        if new.backend is not old.backend or new.controllers is not old.controllers:
             if self._was_skipped and self._last_time is not None:
                 self._backend_runner.catch_up(self._last_time)
             self._was_skipped = False
-        new.transfer_state(old)
+        left: Sequence[ControllerSlot] = ()
+        if new.controllers is not old.controllers and self._last_time is not None:
+            left = old.controllers.leave(new.controllers, self._commands)
+            if not self._commands.silent:
+                # No time passes: the backend takes the commands, and gives them on with its state.
+                self._backend_runner.step(self._last_time, lambda _: None)
+        try:
+            new.transfer_state(old)
+        except BaseException:
+            # The old plan goes on.
+            old.controllers.stay(left)
+            raise
         self._has_state = self._has_state and hasattr(new.snapshot, "state")
         self._can_skip = False
         self._bind(new)
@@ -425,8 +436,12 @@ class Runtime:
         return self.input_queue.bind_input(self.backend, backend_input, into=into)
 
     def unbind(self, input_binding: InputBinding) -> None:
-        """Unbind an input, and drop its samples."""
+        """Unbind an input and drop its samples. What they moved stops: nobody could stop it any more."""
         self.input_queue.unbind(input_binding)
+        moving = input_binding.moving
+        if moving is not None:
+            # In the tick: interfaces close in another thread.
+            self.post(lambda: moving.release(self.plan.layout, self.commands))
 
     def goal_queue(self, path: str) -> GoalQueue | None:
         """Return where goals of an action server go, by its prim path; None where no controller serves it."""

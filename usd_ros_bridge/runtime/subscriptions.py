@@ -12,7 +12,7 @@ from usd_ros_bridge.backends.base import Backend, BackendInput
 from usd_ros_bridge.model.plan import TopicPlan
 from usd_ros_bridge.model.state import Commands
 from usd_ros_bridge.reporting import Report, describe
-from usd_ros_bridge.runtime.command_sinks import Sink, SinkContext, SinkRefusal, make_sink
+from usd_ros_bridge.runtime.command_sinks import MovingSink, Sink, SinkContext, SinkRefusal, make_sink
 from usd_ros_bridge.runtime.controller_manager import ControllerManager
 from usd_ros_bridge.runtime.inbox import Inbox, Poll, Wakeup, apply_items
 
@@ -101,7 +101,9 @@ class InputQueue:
         if sink is not None:
             target = sink
             apply = lambda sample: target.apply(sample, commands())  # noqa: E731
-        return self._add(InputBinding(self._inbox, topic.name, apply, reason, report=self._report), into)
+        made = InputBinding(self._inbox, topic.name, apply, reason, report=self._report)
+        made.moving = sink if isinstance(sink, MovingSink) else None
+        return self._add(made, into)
 
     def bind_input(
         self, backend: Backend, backend_input: BackendInput, *, into: InputBinding | None = None
@@ -163,6 +165,7 @@ class InputBinding:
 
     Attributes:
         apply: `apply(sample)` applies one sample, in the tick.
+        moving: The sink, if what it moves goes on when no samples come any more.
     """
 
     def __init__(
@@ -192,6 +195,7 @@ class InputBinding:
         self._inbox = inbox
         self._accepted = apply is not None
         self.apply: Callable[[object], None] = apply or _refuse
+        self.moving: MovingSink | None = None
         self.errors = 0
         self.last_error = ""
         self._refused = 0
@@ -200,6 +204,10 @@ class InputBinding:
         """Deliver samples, queued ones included, as another binding does; keep the counters."""
         self.name, self._reason, self._route = other.name, other._reason, other._route
         self.apply, self._accepted = other.apply, other._accepted
+        if self.moving is not None and type(self.moving) is type(other.moving):
+            other.moving.continue_from(self.moving)
+        if other.moving is not None or other._accepted:
+            self.moving = other.moving
 
     @property
     def accepted(self) -> bool:

@@ -135,7 +135,16 @@ def test_only_linear_x_and_angular_z_are_used() -> None:
 
 
 @pytest.mark.parametrize(
-    "twist", [(math.nan, 0.0), (0.0, math.nan), (math.inf, 0.0), (0.0, -math.inf), (1e308, 1e308)]
+    "twist",
+    [
+        (math.nan, 0.0),
+        (0.0, math.nan),
+        (math.inf, 0.0),
+        (0.0, -math.inf),
+        (1e308, 1e308),
+        (0.0, 1e200),
+        (1e7, 0.0),
+    ],
 )
 def test_a_command_that_is_not_finite_is_ignored_with_a_report(twist: tuple[float, float]) -> None:
     one = rig()

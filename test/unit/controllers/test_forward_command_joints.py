@@ -84,7 +84,7 @@ def test_targets_go_to_joints_by_name() -> None:
 
 def test_an_empty_array_and_values_that_are_not_finite_command_nothing() -> None:
     rig = Rig()
-    rig.send(PALM, LEFT, position=[np.nan, 0.01], effort=[np.inf, np.nan])
+    rig.send(PALM, LEFT, position=[np.nan, 0.01], velocity=[1e308, -1e31], effort=[np.inf, np.nan])
     position, velocity, effort = rig.tick()
     same(position, [np.nan, 0.01, np.nan])
     same(velocity, [np.nan] * 3)

@@ -60,7 +60,7 @@ def test_the_last_of_several_twists_counts() -> None:
     assert rig.tick()[0].tolist() == TWIST.tolist()
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e200, -2e6])
 def test_a_twist_that_is_not_finite_is_ignored(bad: float) -> None:
     rig = Rig()
     rig.send(np.where(np.arange(6) == 4, bad, TWIST))
@@ -89,3 +89,13 @@ def test_reset_forgets_what_waits() -> None:
     rig.twists.reset()
     assert not rig.twists.busy
     assert np.isnan(rig.tick()).all()
+
+
+def test_a_body_that_moved_before_a_change_stops_with_its_controller() -> None:
+    before, after = Rig(), Rig()
+    before.send(TWIST)
+    before.tick()
+    after.twists.transfer_state(0, before.twists, 0)
+    assert np.isnan(after.tick()).all()
+    after.twists.set_active(0, False, time_ns=0, state=None)
+    assert after.tick()[0].tolist() == [0.0] * 6

@@ -14,7 +14,8 @@ from hypothesis.strategies import DrawFn
 from numpy.testing import assert_array_equal
 from trajectory_bench import JOINTS, TICK, Bench, S, goal, trajectory
 
-from usd_ros_bridge.controllers.trajectory.goal import BOUND, read_goal
+from usd_ros_bridge.controllers.joint_commands import BOUND
+from usd_ros_bridge.controllers.trajectory.goal import read_goal
 from usd_ros_bridge.model.goals import FollowTrajectoryGoal, GripperGoal, JointTolerance, TrajectorySample
 
 NOW = 50 * S

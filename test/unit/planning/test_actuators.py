@@ -149,6 +149,7 @@ def test_a_drive_takes_positions_and_an_actuator_efforts() -> None:
         (('uniform token mjc:ctrlLimited = "maybe"',), TURN, "'maybe' is none of"),
         (("uniform double mjc:ctrlRange:max = inf",), TURN, "inf' cannot be used"),
         (("uniform double[] mjc:gear = [nan]",), TURN, "nan"),
+        (("uniform int mjc:actDim = 50000000",), TURN, "50000000 activations are more than 1000"),
         (("rel mjc:refSite = </World/link/turn>",), "rel mjc:target = </World/base/mark>", "is no site"),
     ],
 )

@@ -237,6 +237,55 @@ def test_the_number_of_pairs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
     assert [finding.path for finding in findings(plan, "1.3.filter")] == ["/World/b_c"]
 
 
+def test_the_number_of_pairs_of_one_prim_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    bodies = "\n".join(body(name, BALL) for name in "abc")
+    hinges = "\n".join(
+        prim("PhysicsRevoluteJoint", f"j_{name}", "", f"rel physics:body0 = <{a}>", f"rel physics:body1 = <{b}>")
+        for name, a, b in (
+            ("ab", "/World/arm/a", "/World/arm/b"), ("bc", "/World/arm/b", "/World/arm/c")
+        )
+    )  # fmt: skip
+    arm = prim(
+        "Xform",
+        "arm",
+        "PhysicsArticulationRootAPI",
+        "bool physxArticulation:enabledSelfCollisions = 0",
+        bodies,
+        hinges,
+    )
+    whole = plan_text(world(arm))
+    assert whole.physics is not None
+    assert pairs_of_bodies(whole.physics) == {
+        frozenset(f"arm/{name}" for name in pair) for pair in ("ab", "bc", "ac")
+    }
+    assert findings(whole, "1.3.filter") == []
+    monkeypatch.setattr(filters, "MOST_WELDED_PAIRS", 2)
+    plan = plan_text(world(arm))
+    assert plan.physics is not None
+    assert pairs_of_bodies(plan.physics) == {
+        frozenset(f"arm/{name}" for name in pair) for pair in ("ab", "bc")
+    }
+    assert [finding.path for finding in findings(plan, "1.3.filter")] == ["/World/arm"]
+
+
+def test_the_number_of_filtered_pairs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = prim("Xform", "group", "", body("b", BALL), body("c", BALL))
+    text = world(body("a", filtered("group"), BALL, schemas=PAIRS), group)
+    whole = plan_text(text)
+    assert whole.physics is not None
+    assert pairs_of_colliders(whole.physics) == {
+        frozenset(("a/ball", "group/b/ball")),
+        frozenset(("a/ball", "group/c/ball")),
+    }
+    for name in ("MOST_WELDED_PAIRS", "MOST_PAIRS"):
+        with monkeypatch.context() as patch:
+            patch.setattr(filters, name, 1)
+            plan = plan_text(text)
+        assert plan.physics is not None
+        assert pairs_of_colliders(plan.physics) == set()
+        assert [finding.path for finding in findings(plan, "1.3.filter")] == ["/World/a"]
+
+
 # --- Groups -------------------------------------------------------------------------------------------------------
 
 

@@ -423,6 +423,7 @@ def test_drives_on_nothing(kind: str, axis: str, what: str) -> None:
         ("damping", "inf"),
         ("maxForce", "-2"),
         ("targetPosition", "nan"),
+        ("targetPosition", "1e13"),
     ],
 )
 def test_impossible_gains(name: str, value: str) -> None:

@@ -415,6 +415,27 @@ def test_a_cloud_on_a_camera_is_that_of_its_pixels() -> None:
     assert not found(plan)
 
 
+@pytest.mark.parametrize(
+    ("width", "stride", "expected", "is_reported"),
+    [
+        (8192, "", 8, False),
+        (8192, "int camera:cloud_stride = 1", 8, True),
+        (1080, "int camera:cloud_stride = 1", 1, False),
+    ],
+)
+def test_the_number_of_points_on_a_camera_is_bounded(
+    width: int, stride: str, expected: int, is_reported: bool
+) -> None:
+    cloud = publisher("sensor_msgs/msg/PointCloud2", *OPTICAL, *([stride] if stride else []))
+    size = f"custom int2 usd_ros_bridge:camera:resolution = ({width}, {width})"
+    plan = plan_text(robot(camera(size, cloud)))
+    assert plan.physics is not None
+    (sensor,) = plan.physics.sensors
+    assert isinstance(sensor, DepthCloudSensor)
+    assert (sensor.samples, sensor.rings) == (width // expected,) * 2
+    assert found(plan) == ([(MINE, "error", "camera:cloud_stride")] if is_reported else [])
+
+
 def test_a_lidar_below_a_camera_is_one_where_it_says_so_and_a_turned_cloud_is_a_warning() -> None:
     lidar = publisher("sensor_msgs/msg/PointCloud2", *OPTICAL, "int lidar:rings = 2")
     plan = plan_text(robot(camera(lidar)))

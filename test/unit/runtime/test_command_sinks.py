@@ -197,7 +197,7 @@ def test_a_twist_on_a_link_moves_the_base_it_belongs_to() -> None:
     assert_allclose(commands.body_twist[0], 1.0)
 
 
-@pytest.mark.parametrize("fault", [np.nan, np.inf])
+@pytest.mark.parametrize("fault", [np.nan, np.inf, 1e200, -2e6])
 def test_a_twist_that_is_not_finite_is_ignored(fault: float) -> None:
     bench = Bench(rover(), TWIST)
     assert nothing(bench.send(TwistSample(stamp_ns=0, twist=np.array([fault, 0.0, 0.0, 0.0, 0.0, 0.0]))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from builders.groups import NotingPort
 from builders.plans import PlanBuilder, rover
 from builders.stages import write_drives
 from usd_ros_bridge import load_plan
+from usd_ros_bridge.backends.base import Backend
 from usd_ros_bridge.backends.kinematic import KinematicBackend
 from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.model.goals import (
@@ -21,12 +23,15 @@ from usd_ros_bridge.model.goals import (
     FollowTrajectoryResult,
     TrajectorySample,
 )
-from usd_ros_bridge.model.state import TwistSample
-from usd_ros_bridge.options import BridgeOptions
+from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.model.state import JointStateSample, TwistSample
+from usd_ros_bridge.options import BridgeOptions, PlanOptions
+from usd_ros_bridge.reporting import OnceReporter
 from usd_ros_bridge.runtime.loop import ExternalClock, Loop
 from usd_ros_bridge.runtime.publications import Publication
 from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.runtime.snapshot import Snapshot
+from usd_ros_bridge.runtime.subscriptions import InputBinding
 from usd_ros_bridge.spatial.transforms import FloatArray
 
 MS = 1_000_000
@@ -235,3 +240,220 @@ def test_a_fleet_of_drives_goes_where_it_is_told_and_tf_keeps_its_rate(tmp_path:
         # What arrived before the first state was commanded in the second tick.
         assert odometry.pose[0] == pytest.approx(0.2 * number, abs=0.05)
         assert bool(odometry.pose[0]) == bool(number)
+
+
+# --- Changes of the plan while something moves ---------------------------------------------------------------
+
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+ASSETS = Path(__file__).resolve().parents[2] / "assets"
+TICK = 10 * MS
+
+
+class Live:
+    """An open runtime whose plan changes while it ticks."""
+
+    def __init__(self, plan: BridgePlan, backend: Backend) -> None:
+        self.reports: list[str] = []
+        reporter = OnceReporter(lambda kind, _message: self.reports.append(kind))
+        self.runtime = Runtime(plan, backend, reporter=reporter).open()
+        self.time_ns = SECOND
+
+    def run(self, ticks: int) -> None:
+        for _ in range(ticks):
+            self.time_ns += TICK
+            self.runtime.tick(self.time_ns)
+
+    def change(self, plan: BridgePlan) -> None:
+        _, change = self.runtime.prepare(plan)
+        change.commit()
+        change.cleanup()
+
+    def bind(self, kind: str) -> InputBinding:
+        topics = self.runtime.plan.topics
+        return self.runtime.bind_sink(
+            next(each for each in topics if each.role == "subscription" and kind in each.type)
+        )
+
+    @property
+    def velocity(self) -> FloatArray:
+        return self.runtime.snapshot.state.joint_velocity
+
+
+def backend_of(name: str) -> Backend:
+    if name == "kinematic":
+        return KinematicBackend()
+    pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
+    from usd_ros_bridge.backends.mujoco import MujocoBackend
+
+    return MujocoBackend()
+
+
+def note(plan: BridgePlan, path: str) -> BridgePlan:
+    """Returns the plan with another parameter of one controller."""
+    return replace(
+        plan,
+        controllers=tuple(
+            replace(each, parameters={**each.parameters, "note": 1.0}) if each.path == path else each
+            for each in plan.controllers
+        ),
+    )
+
+
+@pytest.mark.parametrize("backend", ["kinematic", "mujoco"])
+@pytest.mark.parametrize("change", ["no interfaces", "no controllers", "disabled", "other"])
+def test_a_robot_whose_controller_goes_stands_still(backend: str, change: str) -> None:
+    asset, physics = str(EXAMPLES / "rover" / "world.usda"), backend == "mujoco"
+    plan = load_plan(asset, physics=physics)
+    live = Live(plan, backend_of(backend))
+    commands = live.bind("Twist")
+    live.run(2)
+    for _ in range(10):
+        commands.deliver(TwistSample(stamp_ns=0, twist=np.array([0.5, 0.0, 0.0, 0.0, 0.0, 0.0])))
+        live.run(5)
+    assert live.velocity.max() > 1.0
+    base = plan.robots[0].base_row
+    before = live.runtime.snapshot.state.body_pose[base, 0]
+    drive = next(each.path for each in plan.controllers if "Drive" in each.schema)
+    match change:
+        case "no interfaces":
+            options = PlanOptions(interfaces="none")
+            live.change(load_plan(asset, physics=physics, plan_options=options))
+        case "no controllers":
+            live.change(replace(plan, controllers=()))
+        case "disabled":
+            off = tuple(
+                replace(each, enabled=False, reason="off") if each.path == drive else each
+                for each in plan.controllers
+            )
+            live.change(replace(plan, controllers=off))
+        case "other":
+            # It goes on, until its time-out.
+            live.change(note(plan, drive))
+            live.run(20)
+            assert live.velocity.max() > 1.0
+            return
+    live.run(100)
+    assert_allclose(live.velocity, 0.0, atol=1e-3)
+    assert abs(live.runtime.snapshot.state.body_pose[base, 0] - before) < 0.05
+
+
+@pytest.mark.parametrize("backend", ["kinematic", "mujoco"])
+def test_joints_whose_trajectory_ends_with_a_change_hold_where_they_are(backend: str) -> None:
+    plan = load_plan(str(EXAMPLES / "arm" / "arm.usda"), physics=backend == "mujoco")
+    live, port = Live(plan, backend_of(backend)), NotingPort()
+    controller = next(each for each in plan.controllers if "Trajectory" in each.schema)
+    other = next(each for each in plan.controllers if each.path != controller.path)
+    desk = live.runtime.goal_queue(
+        next(each.path for each in plan.actions if each.path in controller.interfaces)
+    )
+    assert desk is not None
+    live.run(5)
+    nothing, end = np.zeros(0), np.zeros(len(controller.joints))
+    end[0] = 1.5
+    trajectory = TrajectorySample(
+        stamp_ns=0,
+        joint_names=controller.joints,
+        times_ns=np.array([6 * SECOND]),
+        positions=(end,),
+        velocities=(np.zeros(len(end)),),
+        accelerations=(nothing,),
+        efforts=(nothing,),
+    )
+    desk.start(FollowTrajectoryGoal(trajectory=trajectory), port)
+    live.run(300)
+    joint = controller.dofs[0]
+    assert live.velocity[joint] > 0.1
+    before = live.runtime.snapshot.state.joint_position[joint]
+    live.change(note(plan, other.path))
+    ((outcome, result),) = port.ends
+    assert outcome == "aborted"
+    assert isinstance(result, FollowTrajectoryResult)
+    assert result.error_string == "the asset has changed"
+    live.run(100)
+    assert live.velocity[joint] == pytest.approx(0.0, abs=1e-4)
+    assert live.runtime.snapshot.state.joint_position[joint] == pytest.approx(before, abs=0.005)
+
+
+def test_controllers_go_on_where_a_change_fails() -> None:
+    class Failing(KinematicBackend):
+        def new_instance(self) -> Failing:
+            return Failing()
+
+        def transfer_state(self, old: KinematicBackend) -> None:  # noqa: ARG002
+            raise RuntimeError("no transfer")
+
+    plan = load_plan(str(EXAMPLES / "rover" / "world.usda"))
+    live = Live(plan, Failing())
+    live.run(2)
+    layout = replace(plan.layout, max_velocity=np.full_like(plan.layout.max_velocity, 9.0))
+    _, change = live.runtime.prepare(replace(plan, layout=layout, controllers=()))
+    with pytest.raises(RuntimeError, match="no transfer"):
+        change.commit()
+    drive = next(each.path for each in plan.controllers if "Drive" in each.schema)
+    assert live.runtime.controllers.active(drive)
+    live.bind("Twist").deliver(TwistSample(stamp_ns=0, twist=np.array([0.5, 0.0, 0.0, 0.0, 0.0, 0.0])))
+    live.run(20)
+    assert live.velocity.max() > 1.0
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_control_stops_what_it_moved_before_a_change(changed: bool) -> None:
+    plan = load_plan(str(ASSETS / "controller_external.usda"))
+    control = next(each for each in plan.controllers if "External" in each.schema)
+    live = Live(plan, KinematicBackend())
+    commands = live.bind("JointState")
+    live.run(3)
+    nothing = np.zeros(0)
+    speed = np.full(len(control.joints), 0.1)
+    commands.deliver(
+        JointStateSample(stamp_ns=0, names=control.joints, position=nothing, velocity=speed, effort=nothing)
+    )
+    live.run(10)
+    if changed:
+        live.change(note(plan, control.path))
+    live.run(5)
+    assert live.velocity.max() == pytest.approx(0.1), "a command holds"
+    live.runtime.controllers.switch([], [control.path])
+    live.run(5)
+    assert_allclose(live.velocity, 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["Twist", "JointState"])
+@pytest.mark.parametrize("rebound", [False, True])
+def test_what_a_topic_without_a_controller_moved_stops_when_it_closes(kind: str, rebound: bool) -> None:
+    builder = rover()
+    robot = builder.robots[0]
+    robot.topic("command", f"{'geometry' if kind == 'Twist' else 'sensor'}_msgs/msg/{kind}", "subscription")
+    plan = builder.build()
+    live = Live(plan, KinematicBackend())
+    commands = live.bind(kind)
+    live.run(3)
+    nothing = np.zeros(0)
+    mast = robot.row("mast_joint")
+    if kind == "Twist":
+        commands.deliver(TwistSample(stamp_ns=0, twist=np.array([0.5, 0.0, 0.0, 0.0, 0.0, 0.0])))
+    else:
+        names, speed = (plan.layout.dofs[mast],), np.array([0.01])
+        commands.deliver(
+            JointStateSample(stamp_ns=0, names=names, position=nothing, velocity=speed, effort=nothing)
+        )
+    live.run(5)
+    if rebound:
+        live.change(replace(plan, controllers=()))
+        live.runtime.bind_sink(plan.topics[0], into=commands)
+    live.run(5)
+
+    def motion() -> float:
+        state = live.runtime.snapshot.state
+        return float(state.body_pose[0, 0] if kind == "Twist" else state.joint_position[mast])
+
+    before = motion()
+    live.run(5)
+    assert abs(motion() - before) > 1e-5
+    live.runtime.unbind(commands)
+    live.run(1)
+    before = motion()
+    live.run(20)
+    assert motion() == before
+    assert live.reports == []

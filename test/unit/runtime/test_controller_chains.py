@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -201,6 +202,18 @@ def test_switched_off_it_gives_the_drive_back(run: Run) -> None:
     assert run.tick(100) == 0.0
     run.cmd_vel(0.2)
     assert run.tick(40) == pytest.approx(0.2)
+
+
+def test_a_change_that_takes_it_away_gives_the_drive_back(run: Run) -> None:
+    """Without a time-out, nothing else would end what it has commanded last."""
+    run.runtime.controllers.set_parameter(run.drive.path, "cmd_vel_timeout", 0.0)
+    run.numbers(0.3)
+    assert run.tick(100) == pytest.approx(0.3)
+    others = tuple(each for each in run.plan.controllers if each.path != "/rover/chain")
+    _, change = run.runtime.prepare(replace(run.plan, controllers=others))
+    change.commit()
+    change.cleanup()
+    assert run.tick(100) == 0.0
 
 
 def test_a_fault_gives_the_drive_back(run: Run) -> None:

@@ -535,6 +535,24 @@ def test_goals_wait_for_the_first_state_and_may_be_canceled_meanwhile() -> None:
     assert r.group.named("start") == [("start", 0, 0.01, SECOND + 10 * MS)]
 
 
+def test_goals_that_no_tick_takes_are_rejected_before_they_fill_the_memory() -> None:
+    r = rig()
+    r.runtime.tick(SECOND)
+    desk = r.runtime.goal_queue("/rover/move")
+    assert desk is not None
+    ports = []
+    while not desk.check(1.0):
+        ports.append(NotingPort())
+        desk.start(1.0, ports[-1])
+        desk.cancel(ports[-1])
+    assert len(ports) == 50, "goals and cancels wait"
+    assert "does time stand still?" in desk.check(1.0)
+    for tick in range(1, 3):
+        r.runtime.tick(SECOND + tick * 10 * MS)
+    assert desk.check(1.0) == ""
+    assert [len(port.ends) for port in ports] == [1] * 50
+
+
 def test_goals_of_a_controller_that_is_switched_off_end_aborted_wherever_they_are() -> None:
     r = rig()
     queue, early, running, late = queue_of(r), NotingPort(), NotingPort(), NotingPort()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,11 @@ from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.spatial.transforms import FloatArray, IndexArray
 
 BoolArray = NDArray[np.bool_]
+_BOUND = 1e9
+"""Largest control of an actuator. In a step with one beyond 1e10 (mjMAXVAL), MuJoCo takes the controls of all actuators
+for 0, those of other robots included."""
+MOST: Final[Mapping[str, float]] = {"position": _BOUND, "velocity": 1e6, "effort": _BOUND, "control": _BOUND}
+"""rad or m, rad/s or m/s, N m or N: a command beyond its bound counts as not given. No robot needs these."""
 
 
 class JointCommands:
@@ -114,7 +120,7 @@ class JointCommands:
         """Apply the commands of an interval, at its start."""
         positioned = self._set_positions(commands.joint_position) if commands.has_position else None
         velocity = commands.joint_velocity if commands.has_velocity else None
-        if velocity is not None and np.count_nonzero(has_velocity := np.isfinite(velocity)):
+        if velocity is not None and np.count_nonzero(has_velocity := self._usable("velocity", velocity)):
             self._set_velocities(velocity, positioned, has_velocity)
         elif positioned is not None and self._any_velocity:
             self._velocity.write(self._target_velocity)
@@ -128,7 +134,7 @@ class JointCommands:
         Args:
             controls: (A,) by actuator of the scene; NaN leaves one unchanged.
         """
-        given = np.flatnonzero(np.isfinite(controls) & (self._controls >= 0))
+        given = np.flatnonzero(self._usable("control", controls) & (self._controls >= 0))
         ids = self._controls[given]
         self._ctrl[ids] = controls[given]
         rows = self._position.read(self._target, ids)
@@ -201,7 +207,7 @@ class JointCommands:
 
     def _set_positions(self, position: FloatArray) -> BoolArray | None:
         """Set the goals of position targets. Return which rows have one, None for none."""
-        given = np.isfinite(position)
+        given = self._usable("position", position)
         whole = _all(given)
         if not (whole or _any(given)):
             return None
@@ -246,17 +252,27 @@ class JointCommands:
         if np.count_nonzero(fresh):
             joint = self._joint_position()
             np.copyto(self._target, joint, where=fresh & (np.abs(self._target - joint) > self._pull))
-        # One that starts outside of the limits may only come back.
-        ahead = np.maximum(self._layout.upper, self._target)
-        behind = np.minimum(self._layout.lower, self._target)
+        # One that starts outside of the limits may only come back. Without limits, no target goes on for ever.
+        ahead = np.maximum(np.minimum(self._layout.upper, _BOUND), self._target)
+        behind = np.minimum(np.maximum(self._layout.lower, -_BOUND), self._target)
         goal = np.where(clamped > 0.0, ahead, np.where(clamped < 0.0, behind, self._target))
         np.copyto(self._goal, goal, where=ramped)
         np.copyto(self._reach, np.abs(clamped) * self._seconds, where=ramped)
         self._ramped |= ramped
         self.moving = self._any_ramped = True
 
+    def _usable(self, what: str, values: FloatArray) -> BoolArray:
+        """Return which values are commands; report those beyond `MOST`. NaN and infinity are none."""
+        usable: BoolArray = np.abs(values) <= MOST[what]
+        count = np.count_nonzero(usable)
+        if count != usable.size and count != np.count_nonzero(np.isfinite(values)):
+            self._report(
+                f"mujoco.beyond:{what}", f"commands of more than {MOST[what]:g} ({what}) are ignored"
+            )
+        return usable
+
     def _set_efforts(self, effort: FloatArray) -> None:
-        given = np.isfinite(effort)
+        given = self._usable("effort", effort)
         if not np.count_nonzero(given):
             return
         self._report_useless("effort", given)
@@ -348,7 +364,9 @@ class _CommandedActuators:
     def write(self, values: FloatArray) -> None:
         """Write values by row to the controls."""
         values = values if self._all else values[self.rows]
-        self._ctrl[self.ids] = (values + self._offsets) * self._factors if self._scaled else values
+        if self._scaled:
+            values = np.clip((values + self._offsets) * self._factors, -_BOUND, _BOUND)
+        self._ctrl[self.ids] = values
 
     def read(self, values: FloatArray, ids: IndexArray | None = None) -> IndexArray:
         """Write the commands of controls to `values` by row: of all, or of some actuators. Return the rows."""

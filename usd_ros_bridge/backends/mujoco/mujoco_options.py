@@ -90,6 +90,8 @@ _OPTIONS = (
 """Numbers of `option` with the same name in a scene's solver attributes."""
 _VECTORS = ("wind", "magnetic", "o_solref", "o_solimp", "o_friction")
 """Likewise, vectors."""
+MOST_ITERATIONS = 1000
+"""Largest limit of iterations of any kind: a step is one call, which nothing interrupts."""
 _LEAST_ITERATIONS = 20
 """Least limit of solver iterations: other engines' counts, often 1, have another meaning."""
 _IMPRATIO = 10.0
@@ -113,7 +115,8 @@ def set_solver_options(spec: Any, scene: PhysicsScene, options: MujocoOptions) -
     for name in _OPTIONS:
         if name in scene.solver:
             default = getattr(spec.option, name)
-            setattr(spec.option, name, type(default)(scene.solver[name]))
+            value = type(default)(scene.solver[name])
+            setattr(spec.option, name, min(value, MOST_ITERATIONS) if isinstance(default, int) else value)
     for name in _VECTORS:
         values = scene.solver.get(name, ())
         getattr(spec.option, name)[: len(values)] = values
@@ -126,7 +129,7 @@ def set_solver_options(spec: Any, scene: PhysicsScene, options: MujocoOptions) -
 
 def _iterations(scene: PhysicsScene, default: int) -> int:
     """Return the solver's iterations: exactly those authored where the asset uses MuJoCo's own schema."""
-    wanted = int(scene.solver.get("iterations", 0)) or default
+    wanted = min(int(scene.solver.get("iterations", 0)), MOST_ITERATIONS) or default
     return wanted if scene.mujoco_options else max(wanted, _LEAST_ITERATIONS)
 
 

@@ -13,9 +13,8 @@ from typing import ClassVar
 import numpy as np
 
 from usd_ros_bridge.controllers.controller_group import ControllerContext, FeedbackTimer, GoalPort
-from usd_ros_bridge.controllers.joint_commands import PositionLimits
+from usd_ros_bridge.controllers.joint_commands import BOUND, PositionLimits
 from usd_ros_bridge.controllers.trajectory.goal import (
-    BOUND,
     DEFAULT_STOPPED_VELOCITY,
     Refusal,
     Tolerances,

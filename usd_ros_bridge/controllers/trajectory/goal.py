@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from usd_ros_bridge.controllers.joint_commands import PositionLimits
+from usd_ros_bridge.controllers.joint_commands import BOUND, PositionLimits
 from usd_ros_bridge.controllers.trajectory.spline import BoolArray, Knots
 from usd_ros_bridge.errors import alternatives, quoted
 from usd_ros_bridge.model.goals import FollowTrajectoryGoal, JointTolerance, TrajectorySample
@@ -21,8 +21,6 @@ from usd_ros_bridge.spatial.transforms import FloatArray
 
 MAX_POINTS = 10_000
 """Points of a trajectory."""
-BOUND = 1e30
-"""Magnitudes beyond this are refused, so that no polynomial overflows."""
 
 _AT_REST = float(np.finfo(np.float32).eps)
 """rad/s or m/s. A last point that is slower counts as standing still (joint_trajectory_controller)."""

@@ -27,6 +27,8 @@ _PARAMETERS: Final = {"dynamics": "mjc:dynPrm", "gain": "mjc:gainPrm", "bias": "
 _MOST: Final = 10
 """Parameters that MuJoCo keeps of each kind."""
 _GEARS: Final = 6
+_MOST_ACTIVATIONS: Final = 1000
+"""Activations of one actuator: MuJoCo allocates whatever is asked for."""
 _ALIKE: Final = 1e-6
 
 Interface = Literal["", "position", "velocity", "effort"]
@@ -131,6 +133,9 @@ class _Planner:
         kinds: dict[str, Any] = {name: self._kind(record, name) for name in _KINDS}
         gear = finites(record, "gear", "mjc:gear")[:_GEARS] or (1.0,)
         inherited = finite(record, "inherit_range", "mjc:inheritRange")
+        activations = fallback(record, "activation_dimension")
+        if activations > _MOST_ACTIVATIONS:
+            raise UnusableError(f"{activations} activations are more than {_MOST_ACTIVATIONS}", "mjc:actDim")
         made = Actuator(
             path=record.path,
             gear=gear + (0.0,) * (_GEARS - len(gear)),
@@ -142,7 +147,7 @@ class _Planner:
             ),
             length_range=_length_range(record),
             inherit_range=max(0.0, inherited),
-            activation_dimension=fallback(record, "activation_dimension"),
+            activation_dimension=activations,
             acts_early=fallback(record, "acts_early"),
             group=fallback(record, "group"),
             **kinds,

@@ -21,7 +21,10 @@ from usd_ros_bridge.planning.stage_index import StageIndex
 Pairs = tuple[tuple[int, int], ...]
 
 MOST_WELDED_PAIRS = 100_000
-"""Pairs of bodies kept apart because of what is welded to the ends of joints: MuJoCo takes 1 s for as many."""
+"""Pairs of bodies kept apart because of what is welded to the ends of joints, or by one prim: MuJoCo takes 1 s for as
+many."""
+MOST_PAIRS = 1_000_000
+"""Pairs kept apart by all articulations and filtered pairs of a stage."""
 
 
 def _pair(first: int, second: int) -> tuple[int, int]:
@@ -56,10 +59,13 @@ def plan_filters(
     """
     articulations = _Articulations(table, kinematics, index)
     bodies = _jointed(scene_bodies, joints, colliders, _links_without_mass(plan), findings)
+    budget = _Budget(findings)
     for record in index.records.articulation_roots:
         authored = physics.body_solver_attributes.get(record.path, {})
         if resolve_all(authored, ARTICULATION, solvers).get("self_collision") is False:
-            bodies.update(combinations(sorted(articulations.bodies(record.path)), 2))
+            inside = articulations.bodies(record.path)
+            if budget.allows(record.path, len(inside) * (len(inside) - 1) // 2):
+                bodies.update(combinations(sorted(inside), 2))
     pairs: set[tuple[int, int]] = set()
     of_path = {collider.path: number for number, collider in enumerate(colliders)}
     for filtered in physics.filtered_pairs:
@@ -69,10 +75,12 @@ def plan_filters(
             )
             if not (first.found and second.found):
                 _report_target(filtered.path, target, findings)
-            elif first.of_bodies and second.of_bodies:
-                bodies.update(_pair(a, b) for a, b in product(first.bodies, second.bodies) if a != b)
-            else:
-                pairs.update(_pair(a, b) for a, b in product(first.colliders(), second.colliders()) if a != b)
+                continue
+            of_bodies = first.of_bodies and second.of_bodies
+            ends = [each.bodies if of_bodies else each.colliders() for each in (first, second)]
+            if budget.allows(filtered.path, len(ends[0]) * len(ends[1])):
+                found = (_pair(a, b) for a, b in product(*ends) if a != b)
+                (bodies if of_bodies else pairs).update(found)
     return tuple(sorted(bodies)), tuple(sorted(pairs))
 
 
@@ -160,6 +168,28 @@ def _report_target(path: str, target: str, findings: DiagnosticCollector) -> Non
         "name rigid bodies, colliders or articulation roots",
         attribute="physics:filteredPairs",
     )
+
+
+class _Budget:
+    """How many pairs filters may still name: few lines of an asset name millions of them."""
+
+    def __init__(self, findings: DiagnosticCollector) -> None:
+        self._findings = findings
+        self._left = MOST_PAIRS
+
+    def allows(self, path: str, count: int) -> bool:
+        """Take `count` pairs that a prim names; report it and return False if they are too many."""
+        if count <= min(MOST_WELDED_PAIRS, self._left):
+            self._left -= count
+            return True
+        self._findings.warning(
+            "1.3.filter",
+            path,
+            f"it keeps {count} pairs apart, more than {MOST_WELDED_PAIRS}, or than what is left of {MOST_PAIRS} for "
+            "the stage; none of these is filtered",
+            "use collision groups, or an articulation root for each robot",
+        )
+        return False
 
 
 class _Articulations:

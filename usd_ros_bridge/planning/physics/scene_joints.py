@@ -235,7 +235,9 @@ class _Planner:
             "1.3.joint.solver",
             record.path,
             f"the {wanted.replace('_', ' ')} {quoted(value)} of a solver's schema cannot be used; 0 is used",
-            "author a finite number" if signed else "author a finite number that is not negative",
+            f"author a finite number of {MAX_MAGNITUDE:g} at most"
+            if signed
+            else "author a finite number that is not negative",
         )
         return 0.0
 
@@ -382,7 +384,7 @@ def _value(
     value = float(fallback(drive, field))
     if field == "max_force" and value >= MAX_MAGNITUDE:
         return math.inf
-    if math.isfinite(value) and (signed or value >= 0.0):
+    if math.isfinite(value) and (abs(value) <= MAX_MAGNITUDE if signed else value >= 0.0):
         return value
     findings.error(
         "1.3.drive",

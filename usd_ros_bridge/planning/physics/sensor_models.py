@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from math import atan2, inf, isnan, nan, radians
+from math import atan2, inf, isnan, isqrt, nan, radians
 from typing import Any, Final, cast
 
 from usd_ros_bridge.errors import quoted
@@ -244,7 +244,12 @@ def camera(
 
 def depth_cloud(common: dict[str, Any], values: SensorValues, model: CameraModel) -> Sensor:
     """Return a PointCloud2 of a camera: every so many pixels a point."""
-    stride = values.count("cloud_stride", 4, high=min(model.width, model.height))
+    # One large image in a short asset would take all memory.
+    least = max(1, isqrt(model.width * model.height // MAX_RAYS))
+    stride = values.count("cloud_stride", max(4, least), high=max(least, min(model.width, model.height)))
+    if stride < least:
+        values.refuse("cloud_stride", f"{least} or more for {model.width} x {model.height} pixels", least)
+        stride = least
     for name in _OF_ALL_ON_A_CAMERA:
         values.raw(name)
     columns, rows = model.width // stride, model.height // stride

@@ -150,6 +150,15 @@ def test_efforts_are_those_of_the_actuators(plan: BridgePlan) -> None:
     assert state.joint_effort[opened.row("hinge")] == expected != 0.0
 
 
+def test_a_control_out_of_all_proportion_is_ignored_and_leaves_the_others_alone(plan: BridgePlan) -> None:
+    opened, other = Opened(plan), Opened(plan)
+    advance(opened, control(opened, flap=1.0, pull=2e10))
+    advance(other, control(other, flap=1.0))
+    assert np.array_equal(opened.backend.simulation.data.ctrl, other.backend.simulation.data.ctrl)
+    assert advance(opened).joint_position == pytest.approx(advance(other).joint_position, abs=1e-12)
+    assert opened.kinds == {"mujoco.beyond:control"}
+
+
 def test_a_reset_forgets_controls_and_activations(plan: BridgePlan) -> None:
     opened = Opened(plan)
     first = [advance(opened).joint_position.copy() for _ in range(20)]

@@ -17,6 +17,7 @@ from open_backend import EARTH, Opened, arm, lever_torque, with_physics
 from builders.plans import PlanBuilder
 from usd_ros_bridge.model.physics import Drive
 from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.spatial.pose import Pose
 from usd_ros_bridge.spatial.transforms import exponential, pose
 
 ELBOW = "elbow"
@@ -146,6 +147,40 @@ def test_an_effort_moves_a_joint_without_a_drive_and_is_bounded() -> None:
     assert_allclose(opened.step(joint_effort={ELBOW: 100.0}).joint_effort[0], 3.0)
     assert_allclose(opened.step(joint_effort={ELBOW: np.nan}).joint_effort[0], 3.0)
     assert_allclose(opened.step(joint_effort={ELBOW: 0.0}).joint_effort[0], 0.0)
+
+
+@pytest.mark.parametrize(
+    ("array", "value"),
+    [
+        ("joint_position", 2e10),
+        ("joint_velocity", 2e10),
+        ("joint_velocity", -2e6),
+        ("joint_effort", 2e10),
+        ("joint_effort", -1e300),
+    ],
+)
+def test_a_command_out_of_all_proportion_is_ignored_and_leaves_all_other_joints_alone(
+    array: str, value: float
+) -> None:
+    """MuJoCo takes all controls for 0 where one of them is beyond its largest number."""
+    builder = arm(limits=(-np.inf, np.inf))
+    robot = builder.robots[0]
+    robot.body("other")
+    robot.joint("wrist", "base", "other", axis="Y", body1_from_joint=Pose((-0.1, 0.0, 0.0)))
+    plan = with_physics(builder.build(), gravity=EARTH, drives={ELBOW: STIFF, "wrist": STIFF})
+    opened = Opened(plan)
+    before = opened.step(1000, joint_position={ELBOW: 0.5, "wrist": 1.0}).joint_position.copy()
+    after = opened.step(1000, **{array: {ELBOW: value}}).joint_position
+    assert_allclose(after, before, atol=1e-3)
+    assert opened.kinds == {f"mujoco.beyond:{array.removeprefix('joint_')}"}
+
+
+@pytest.mark.parametrize("position", [2e6, -3e7])
+def test_a_wheel_that_has_turned_for_long_still_takes_positions(position: float) -> None:
+    opened = Opened(driven(limits=(-np.inf, np.inf), max_velocity=0.01))
+    opened.step(10, joint_position={ELBOW: position})
+    assert opened.kinds == set()
+    assert opened.backend.simulation.data.ctrl[0] * position > 0.0
 
 
 @pytest.mark.parametrize(

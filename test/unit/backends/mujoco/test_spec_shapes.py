@@ -368,6 +368,22 @@ def test_contacts_are_overridden_where_asked() -> None:
     assert option.enableflags & mujoco.mjtEnableBit.mjENBL_OVERRIDE
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "iterations",
+        "ls_iterations",
+        "noslip_iterations",
+        "ccd_iterations",
+        "sdf_initpoints",
+        "sdf_iterations",
+    ],
+)
+def test_a_step_ends_however_many_iterations_an_asset_asks_for(name: str) -> None:
+    scene = PhysicsScene(solver={name: 2_000_000_000}, mujoco_options=True)
+    assert getattr(built(scene).spec.option, name) == 1000
+
+
 def test_iterations_of_mujocos_own_options_are_exact() -> None:
     scene = PhysicsScene(solver={"iterations": 4}, mujoco_options=True)
     assert built(scene).spec.option.iterations == 4
