@@ -426,7 +426,8 @@ def test_without_ticks_nothing_is_reset_and_the_client_hears_it(monkeypatch):
         (control.set_simulation_state, stop, SetSimulationState.Response()),
         (control.reset_simulation, reset, ResetSimulation.Response()),
     ):
-        assert asyncio.run(answered(answer, request, response, timeout=None)) is None
+        answering = answered(answer, request, response, timeout=None)
+        assert asyncio.run(asyncio.wait_for(answering, 60.0)) is None
         assert response.result.result == FAILED
         assert "does the simulation run?" in response.result.error_message
     # Nothing of it happens later.
