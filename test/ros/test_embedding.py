@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -258,3 +261,69 @@ def test_callbacks_run_in_spin_and_with_a_backend_that_owns_time(ros_harness):
         assert bridge.status().reports == ()
     assert times == sorted(set(times))
     assert len(times) > 3
+
+
+TWO_DOMAINS = """#usda 1.0
+(
+    defaultPrim = "World"
+    metersPerUnit = 1
+    upAxis = "Z"
+)
+def Xform "World"
+{
+    def Xform "left" (prepend apiSchemas = ["PhysicsMassAPI", "PhysicsRigidBodyAPI", "RosContextAPI"])
+    {
+        float physics:mass = 1
+        string ros:context:namespace = "left"
+    }
+    def Xform "right" (prepend apiSchemas = ["PhysicsMassAPI", "PhysicsRigidBodyAPI", "RosContextAPI"])
+    {
+        float physics:mass = 1
+        string ros:context:namespace = "right"
+        int ros:context:domain_id = OTHER
+    }
+}
+"""
+CHANGING_HOST = """
+import sys, threading
+import rclpy
+from usd_ros_bridge import Bridge, BridgeOptions, load_plan
+
+asset, mode = sys.argv[1:]
+node = None
+if mode == "node":
+    rclpy.init()
+    node = rclpy.create_node("host")
+plan = load_plan(asset, physics=False)
+with Bridge(plan, "kinematic", node=node, options=BridgeOptions(threaded=False)) as bridge:
+    assert len(bridge.parts.domains.opened) == 2
+    left = "/World/left"
+    call = bridge.change(
+        edit=lambda stage: stage.GetPrimAtPath(left).GetAttribute("ros:context:namespace").Set("new")
+    )
+    pause = threading.Event()
+    while not call.done():
+        bridge.step()
+        if mode != "step":
+            bridge.poll()
+        pause.wait(0.01)
+    call.result()
+    print("changed to", *(each.namespace for each in bridge.plan.robots), flush=True)
+"""
+
+
+@pytest.mark.parametrize("mode", ["poll", "step", "node"])
+def test_a_host_without_threads_changes_a_bridge_of_two_domains(mode, domain_id, other_domain_id, tmp_path):
+    asset = tmp_path / "world.usda"
+    asset.write_text(TWO_DOMAINS.replace("OTHER", str(other_domain_id)))
+    # One thread that waits for itself never ends.
+    done = subprocess.run(
+        [sys.executable, "-c", CHANGING_HOST, str(asset), mode],
+        env={**os.environ, "ROS_DOMAIN_ID": str(domain_id)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "changed to /new /right"

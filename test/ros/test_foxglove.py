@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,8 @@ from usd_ros_bridge.errors import BridgeError, OptionError
 from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.ros.bridge import Bridge
 from usd_ros_bridge.ros.domains import Domains
+from usd_ros_bridge.ros.foxglove import server_link, service_calls
+from usd_ros_bridge.ros.foxglove.push_connection import PushConnection
 
 ROOT = Path(__file__).parents[2]
 ROVER = ROOT / "examples" / "rover" / "rover.usda"
@@ -362,6 +365,69 @@ def test_a_parameter_is_set_and_other_clients_are_told(serve: Serve, ros_harness
 
 def _values(client: FoxgloveClient, name: str) -> list[Any]:
     return [each["value"] for each in client.updates if each["name"] == name]
+
+
+def test_mistakes_of_one_client_do_not_cut_off_others(serve: Serve, ros_harness: Any) -> None:
+    running, client = serve()
+    client.follow_parameters("tf_rate")
+    client.subscribe("/rover/odom")
+    client.wait_for(lambda: bool(client.messages["/rover/odom"]), "odometry", timeout=60.0)
+    with connected(port_of(running.bridge)) as careless:
+        careless.set_parameters(*({"name": f"no_{number}", "value": 1} for number in range(1000)))
+    client.wait_for(lambda: bool(client.statuses), "a warning", timeout=60.0)
+    heard = len(client.messages["/rover/odom"])
+    client.wait_for(lambda: len(client.messages["/rover/odom"]) > heard + 20, "more odometry", timeout=60.0)
+    assert ParameterClient(ros_harness).set("tf_rate", 30.0) == ""
+    client.wait_for(lambda: _values(client, "tf_rate")[-1:] == [30.0], "the change", timeout=60.0)
+
+
+def test_warnings_of_all_names_share_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, jobs = [100.0], []
+    monkeypatch.setattr(server_link, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    link = server_link.ServerLink(SimpleNamespace(defer=jobs.append), report=print)
+
+    def warn() -> int:
+        jobs.clear()
+        for number in range(100):
+            link.warn(f"parameter_{clock[0]}_{number}", "unknown")
+        return len(jobs)
+
+    assert warn() == server_link.MOST_AT_ONCE
+    clock[0] += 0.5
+    assert warn() == server_link.MOST_AT_ONCE // 2
+    clock[0] += 100.0
+    assert warn() == server_link.MOST_AT_ONCE
+
+
+def _accept_push(server: socket.socket) -> socket.socket:
+    connection, _ = server.accept()
+    connection.settimeout(60.0)
+    asked = b""
+    while b"\r\n\r\n" not in asked:
+        asked += connection.recv(4096)
+    connection.sendall(b"HTTP/1.1 101 Switching Protocols\r\n\r\n")
+    return connection
+
+
+def test_a_connection_that_the_server_ends_is_made_again_and_nothing_is_lost() -> None:
+    failures: list[str] = []
+    push = PushConnection(failed=failures.append)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(60.0)
+        push.set_address("127.0.0.1", server.getsockname()[1])
+        push.start()
+        try:
+            with _accept_push(server) as connection:
+                push.notify(frozenset({"tf_rate"}))
+                assert connection.recv(1) == b"\x81"
+            # It was asked, and has sent nothing.
+            with _accept_push(server) as connection:
+                assert connection.recv(1) == b"\x81"
+                assert push.take_changed() == {"tf_rate"}
+                assert failures == []
+                push.close()
+        finally:
+            push.close()
 
 
 @pytest.mark.parametrize(
@@ -797,6 +863,40 @@ def test_a_host_without_threads_serves_in_its_polls(ros_harness: Any) -> None:
 
         wait_until(polled, "the answer")
         assert answers[0]["tf_rate"]["value"] == 25.0
+
+
+def test_a_call_that_has_failed_is_not_made_later(domain_id: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    got: list[bool] = []
+
+    def switch(request: Any, response: Any) -> Any:
+        got.append(request.data)
+        response.success = True
+        return response
+
+    options = BridgeOptions(foxglove=0, threaded=False)
+    with Bridge(load_plan(ROVER), options=options) as bridge, connected(port_of(bridge)) as client:
+        bridge.on_service("/rover/set_headlights", switch)
+        monkeypatch.setattr(service_calls, "TIMEOUT_S", 0.1)
+        monkeypatch.setattr(service_calls, "_MARGIN_S", 0.0)
+        # The host stands still: nobody polls.
+        with pytest.raises(RuntimeError, match="gave no answer"):
+            client.call("/rover/set_headlights", serialize_message(SetBool.Request(data=True)), timeout=60.0)
+        monkeypatch.setattr(service_calls, "TIMEOUT_S", 60.0)
+        answers: list[bytes] = []
+        second = serialize_message(SetBool.Request(data=False))
+        asking = threading.Thread(
+            target=lambda: answers.append(client.call("/rover/set_headlights", second, timeout=60.0)),
+            daemon=True,
+        )
+        asking.start()
+
+        def answered() -> bool:
+            bridge.step()
+            bridge.poll()
+            return bool(answers)
+
+        wait_until(answered, "the answer", timeout=60.0)
+        assert got == [False]
 
 
 def test_the_command_of_the_tour_serves_and_ends(domain_id: int, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import resource
 import signal
@@ -22,6 +23,7 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 pytest.importorskip("mujoco", reason="MuJoCo is not installed: make setup")
 pytest.importorskip("foxglove", reason="foxglove-sdk is not installed: make setup")
 
+from diagnostic_msgs.msg import DiagnosticArray
 from mcap.reader import make_reader
 from nav_msgs.msg import Odometry
 from rclpy.qos import DurabilityPolicy, QoSProfile
@@ -31,6 +33,7 @@ from std_msgs.msg import String
 from tf2_msgs.msg import TFMessage
 
 from usd_ros_bridge import Bridge, BridgeOptions, OptionError, load_plan
+from usd_ros_bridge.ros.recording import message_channels
 from usd_ros_bridge.ros.recording.offline_bridge import OfflineBridge
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -189,6 +192,23 @@ def test_parameters_are_kept_and_again_when_they_change(domain_id: int, tmp_path
     with path.open("rb") as file:
         written = [each.metadata for each in make_reader(file).iter_metadata()]
     assert [each["tf_rate"] for each in written] == ["50.0", "25.0"]
+
+
+def test_byte_arrays_of_a_hosts_node_are_kept(ros_harness: Any, tmp_path: Path) -> None:
+    from rclpy.parameter import Parameter
+
+    path = tmp_path / "run.mcap"
+    node = ros_harness.node
+    node.declare_parameter("key", [b"\x01", b"\xff"])
+    options = BridgeOptions(threaded=False, record=path)
+    with Bridge(load_plan(ARM), "kinematic", node=node, options=options, inform=lambda *_: None) as bridge:
+        bridge.step(MS)
+        (changed,) = node.set_parameters([Parameter("key", value=[b"\x03"])])
+        assert changed.successful
+        bridge.step(2 * MS)
+    with path.open("rb") as file:
+        written = [each.metadata for each in make_reader(file).iter_metadata()]
+    assert [each["key"] for each in written] == ["[1, 255]", "[3]"]
 
 
 def test_parameters_that_change_while_a_chunk_is_written_do_not_stop_the_process(
@@ -356,6 +376,128 @@ def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str]) ->
 
 def limit_file_size() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_SIZE_LIMIT, FILE_SIZE_LIMIT))
+
+
+def test_a_host_that_warms_up_before_time_0_is_recorded(ros_harness: Any, tmp_path: Path) -> None:
+    path = tmp_path / "run.mcap"
+    heard: list[Any] = []
+    steps = itertools.count(-1_000_000)
+    with Bridge(
+        load_plan(ARM), "kinematic", options=BridgeOptions(record=path), inform=lambda *_: None
+    ) as bridge:
+        ros_harness.node.create_subscription(DiagnosticArray, "/diagnostics", heard.append, 10)
+
+        def warmed_up() -> bool:
+            bridge.step(next(steps) * MS)
+            return bool(heard)
+
+        # They follow the wall clock: they are published before time 0, too.
+        ros_harness.wait_for(warmed_up, timeout=60.0, what="diagnostics")
+        for number in range(11):
+            bridge.step(number * 20 * MS)
+    messages = messages_of(path)
+    # A file has no times before 0.
+    assert ("/diagnostics", 0) in {(topic, time_ns) for topic, time_ns, _ in messages}
+    assert [time_ns for topic, time_ns, _ in messages if topic == "/arm/tf"][-1] == 200 * MS
+
+
+class Channel:
+    """In place of that of foxglove-sdk: it refuses a message."""
+
+    REFUSED = b"no"
+    logged: list[tuple[bytes, int]]
+
+    def __init__(self, topic: str, **_more: Any) -> None:
+        self.name = topic
+
+    def log(self, data: bytes, *, log_time: int) -> None:
+        if data == self.REFUSED:
+            raise ValueError("refused")
+        self.logged.append((data, log_time))
+
+    def has_sinks(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        pass
+
+
+def test_what_cannot_be_written_is_reported_and_the_rest_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    Channel.logged = []
+    monkeypatch.setattr(message_channels, "Channel", Channel)
+    monkeypatch.setattr(message_channels, "MAX_WAITING_BYTES", 100)
+    reports: list[tuple[str, str]] = []
+
+    def fault() -> None:
+        if len(Channel.logged) < 500:
+            raise ValueError("a fault")
+
+    channels = message_channels.MessageChannels(
+        takes_all=True, lossless=True, report=lambda *report: reports.append(report)
+    )
+    channels.written = fault
+    feed = channels.open_channel(
+        topic="/told", message_class=String, profile=QoSProfile(depth=1), domain_id=0
+    )
+    channels.start()
+    assert feed is not None
+
+    def write() -> None:
+        for number in range(1000):
+            channels.time_ns = lambda number=number: number - 5
+            feed.write(Channel.REFUSED if number == 7 else b"%d" % number)
+        channels.drain()
+
+    writing = threading.Thread(target=write, daemon=True)
+    writing.start()
+    writing.join(60.0)
+    assert not writing.is_alive()
+    assert channels.close()
+    assert Channel.logged == [(b"%d" % number, max(number - 5, 0)) for number in range(1000) if number != 7]
+    assert {kind for kind, _ in reports} == {"recording.write"}
+    assert [text for _, text in reports if "refused" in text]
+    assert [text for _, text in reports if "a fault" in text]
+
+
+STANDING_DISK = """
+import os, sys, threading
+from rclpy.qos import QoSProfile
+from std_msgs.msg import String
+from usd_ros_bridge.ros.recording import mcap_file, message_channels, recorder
+
+message_channels.CLOSE_S = 0.5
+in_flush = sys.argv[2] == "flush"
+recorder.FLUSH_S = 0.0 if in_flush else 1e9
+stands = threading.Event()
+
+def stand_still(*_):
+    stands.set()
+    threading.Event().wait()
+
+channels = message_channels.MessageChannels(takes_all=True, lossless=False, report=print)
+recording = recorder.Recorder(sys.argv[1], channels, report=print)
+mcap_file._write_all = stand_still
+channels.start()
+feed = channels.open_channel(topic="/told", message_class=String, profile=QoSProfile(depth=1), domain_id=0)
+for _ in range(1 if in_flush else 5):
+    feed.write(os.urandom(1000 if in_flush else 2**20))
+assert stands.wait(60)
+recording.close(None)
+recording.close(None)
+print("closed", flush=True)
+del recording, channels, feed
+"""
+
+
+@pytest.mark.parametrize("where", ["flush", "log"])
+def test_closing_while_the_disk_stands_still_does_not_hang(where: str, tmp_path: Path) -> None:
+    # It would hang with Python's global lock: no time-out of its own would end it.
+    command = [sys.executable, "-c", STANDING_DISK, str(tmp_path / "run.mcap"), where]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "closed"
+    assert done.stdout.count("recording.close") == 1
+    assert "has no end" in done.stdout
 
 
 def test_a_full_disk_ends_the_recording_with_one_warning_and_not_the_run(tmp_path: Path) -> None:

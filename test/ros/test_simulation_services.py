@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from concurrent.futures import Future
 from types import SimpleNamespace
 
 import numpy as np
@@ -40,7 +42,9 @@ from simulation_interfaces.srv import (
 from ros_plans import plan
 from usd_ros_bridge import Bridge, BridgeOptions
 from usd_ros_bridge.ros import bridge_time
+from usd_ros_bridge.ros.simulation import simulation_interfaces
 from usd_ros_bridge.ros.simulation.entity_services import EntityServices
+from usd_ros_bridge.ros.simulation.results import answered
 
 HELD = BridgeOptions(start_paused=True)
 
@@ -403,6 +407,31 @@ def test_quitting_ends_spin_after_the_answer(start, ros_harness):
     client = Simulator(ros_harness)
     assert client.set_state(SimulationState.STATE_QUITTING).result == OK
     assert running.has_ended(5.0)
+
+
+def test_without_ticks_nothing_is_reset_and_the_client_hears_it(monkeypatch):
+    monkeypatch.setattr(simulation_interfaces, "TIMEOUT_S", 0.01)
+    asked = []
+
+    def ask(**_scope):
+        asked.append(Future())
+        return asked[-1]
+
+    control = simulation_interfaces.SimulationControl(
+        SimpleNamespace(state="playing", stop=ask, reset=ask), forget=lambda: None, quit_process=lambda: False
+    )
+    stop, reset = SetSimulationState.Request(), ResetSimulation.Request()
+    stop.state.state = STOPPED
+    for answer, request, response in (
+        (control.set_simulation_state, stop, SetSimulationState.Response()),
+        (control.reset_simulation, reset, ResetSimulation.Response()),
+    ):
+        answering = answered(answer, request, response, timeout=None)
+        assert asyncio.run(asyncio.wait_for(answering, 60.0)) is None
+        assert response.result.result == FAILED
+        assert "does the simulation run?" in response.result.error_message
+    # Nothing of it happens later.
+    assert [each.cancelled() for each in asked] == [True, True]
 
 
 def test_host_is_not_ended(ros_harness):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import numpy as np
@@ -11,21 +12,23 @@ pytest.importorskip("simulation_interfaces", reason="simulation_interfaces is no
 pytest.importorskip("mujoco", reason="mujoco is not installed")
 
 from sensor_msgs.msg import JointState
-from simulation_client import FAILED, NOT_FOUND, OK, UNSUPPORTED, Simulator, seconds
-from simulation_interfaces.msg import SimulatorFeatures
+from simulation_client import FAILED, NOT_FOUND, OK, STOPPED, UNSUPPORTED, Simulator, seconds
+from simulation_interfaces.msg import SimulationState, SimulatorFeatures
 from simulation_interfaces.srv import (
     DeleteEntity,
     GetEntityState,
     GetSimulatorFeatures,
     GetSpawnables,
     ResetSimulation,
+    SetSimulationState,
     SpawnEntity,
     StepSimulation,
 )
 
 from usd_ros_bridge import load_plan
 from usd_ros_bridge.options import PlanOptions
-from usd_ros_bridge.ros.simulation.spawn_services import find_file
+from usd_ros_bridge.ros.simulation import simulation_interfaces
+from usd_ros_bridge.ros.simulation.spawn_services import SpawnServices, find_file
 
 ROVER = Path(__file__).resolve().parents[2] / "examples" / "rover"
 BOX = """#usda 1.0
@@ -164,6 +167,27 @@ def test_deleted_entities_are_gone_and_their_names_free(simulator):
     assert simulator.ask(DeleteEntity, entity="parcel").result.result == OK
     assert "parcel" not in simulator.entities()
     assert simulator.ask(DeleteEntity, entity="parcel").result.result == NOT_FOUND
+    assert spawn(simulator, "box.usda", name="parcel").result.result == OK
+
+
+@pytest.mark.parametrize("service", [SetSimulationState, ResetSimulation])
+def test_deleting_what_was_spawned_may_take_its_time(request, monkeypatch, service):
+    # Shorter than what is deleted takes; the services that are asked here need no more, or have no limit.
+    short_s, clear = 0.2, SpawnServices.clear
+
+    async def slow_clear(self):
+        await asyncio.sleep(5 * short_s)
+        await clear(self)
+
+    monkeypatch.setattr(SpawnServices, "clear", slow_clear)
+    monkeypatch.setitem(simulation_interfaces._row.__kwdefaults__, "timeout", short_s)  # noqa: SLF001
+    simulator = request.getfixturevalue("simulator")
+    assert spawn(simulator, "box.usda", name="parcel").result.result == OK
+    fields = {}
+    if service is SetSimulationState:
+        fields["state"] = SimulationState(state=STOPPED)
+    done = simulator.ask(service, **fields)
+    assert done.result.result == OK, done.result.error_message
     assert spawn(simulator, "box.usda", name="parcel").result.result == OK
 
 

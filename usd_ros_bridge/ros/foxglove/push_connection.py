@@ -79,19 +79,25 @@ class PushConnection:
 
     def _run(self) -> None:
         while not self._stopped.is_set():
+            is_connected = False
             try:
                 with socket.create_connection(self._address, _TIMEOUT_S) as connection:
                     _shake_hands(connection)
+                    is_connected = True
                     self._serve(connection)
             except (OSError, ValueError) as error:
-                if not self._stopped.is_set():
+                # The server ends connections that it finds slow, this one, too: it is made again then.
+                if not is_connected and not self._stopped.is_set():
                     self._failed(str(error))
-                # The server ends connections that it finds slow, this one, too.
                 self._stopped.wait(_AGAIN_S)
         with self._lock:
             self._thread = None
 
     def _serve(self, connection: socket.socket) -> None:
+        with self._lock:
+            if self._changed:
+                # The connection before this one ended with it.
+                self._wakeup.set()
         while not self._stopped.is_set():
             asked = self._wakeup.wait(_PERIOD_S * 5)
             self._stopped.wait(_PERIOD_S if asked else 0.0)

@@ -73,6 +73,7 @@ class MessageChannels:
         self._wakeup = threading.Event()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
+        self._is_left = False
 
     # --- For publishers ----------------------------------------------------------------------------------------
 
@@ -165,11 +166,15 @@ class MessageChannels:
                 self._date(self.time_ns() or 0)
         self._closing.set()
         self._wakeup.set()
-        thread, self._thread = self._thread, None
+        thread = self._thread
         if thread is not None and thread is not threading.current_thread():
-            thread.join(CLOSE_S)
+            thread.join(0.0 if self._is_left else CLOSE_S)
             if thread.is_alive():
+                self._is_left = True
+                with self._lock:
+                    self._drained.notify_all()
                 return False
+        self._thread = None
         with self._lock:
             topics, self._topics = self._topics, {}
             self._queue.clear()

@@ -40,6 +40,11 @@ def result_of(error: BaseException) -> tuple[int, str]:
     return FAILED, describe(error)
 
 
+def not_done(timeout: float) -> str:
+    """Return what a client hears of a request that took longer than a time, in seconds."""
+    return f"it was not done within {timeout:g} s: does the simulation run?"
+
+
 async def answered(
     answer: Answer, request: Any, response: Any, *, timeout: float | None
 ) -> BaseException | None:
@@ -58,8 +63,8 @@ async def answered(
     code, message = int(Result.RESULT_OK), ""
     try:
         await asyncio.wait_for(answer(request, response), timeout)
-    except asyncio.TimeoutError:
-        code, message = FAILED, f"it was not done within {timeout:g} s: does the simulation run?"
+    except asyncio.TimeoutError as error:
+        code, message = FAILED, describe(error) if timeout is None else not_done(timeout)
     except (RefusedError, BridgeError) as refused:
         code, message = result_of(refused)
     except Exception as error:  # noqa: BLE001 - the client is told, and the log

@@ -34,6 +34,7 @@ from usd_ros_bridge.ros.simulation.results import (
     Answer,
     RefusedError,
     answered,
+    not_done,
     result_of,
 )
 from usd_ros_bridge.ros.simulation.spawn_services import SpawnServices
@@ -101,7 +102,7 @@ class SimulationControl:
         else:
             if self._clear is not None:
                 await self._clear()
-            await asyncio.wrap_future(self._time.stop())
+            await _until_done(self._time.stop())
             self._forget()
 
     async def reset_simulation(self, request: Any, _response: Any) -> None:
@@ -117,7 +118,7 @@ class SimulationControl:
             await self._clear()
         if not scope & _STATE:
             return
-        await asyncio.wrap_future(self._time.reset(keep_time=not scope & _TIME))
+        await _until_done(self._time.reset(keep_time=not scope & _TIME))
         if scope & _TIME:
             self._forget()
 
@@ -179,6 +180,20 @@ class SimulationControl:
 
 
 TIMEOUT_S = 10.0
+
+
+async def _until_done(future: Future[Any]) -> None:
+    """Wait for what a tick does.
+
+    Raises:
+        RefusedError: There is no tick.
+    """
+    try:
+        await asyncio.wait_for(asyncio.wrap_future(future), TIMEOUT_S)
+    except asyncio.TimeoutError:
+        raise RefusedError(FAILED, not_done(TIMEOUT_S)) from None
+
+
 STEPS_ACTION = "simulate_steps"
 
 
@@ -339,13 +354,12 @@ class SimulationInterfaces:
         resets = ("SIMULATION_RESET", "SIMULATION_RESET_TIME", "SIMULATION_RESET_STATE")
         states = ("SIMULATION_STATE_SETTING", "SIMULATION_STATE_PAUSE")
         steps = ("STEP_SIMULATION_SINGLE", "STEP_SIMULATION_MULTIPLE")
-        # They delete what was spawned: a large world takes its time, and a half of it would be wrong.
-        timeout = TIMEOUT_S if self._spawning is None else None
         return [
             _row("get_simulator_features", self._get_features),
             _row("get_simulation_state", control.get_simulation_state, "SIMULATION_STATE_GETTING"),
-            _row("set_simulation_state", control.set_simulation_state, *states, timeout=timeout),
-            _row("reset_simulation", control.reset_simulation, *resets, timeout=timeout),
+            # They delete what was spawned, which takes its time in a large world: a half of it would be wrong.
+            _row("set_simulation_state", control.set_simulation_state, *states, timeout=None),
+            _row("reset_simulation", control.reset_simulation, *resets, timeout=None),
             _row("step_simulation", control.step_simulation, *steps, timeout=None),
             _row("get_current_world", self._get_world, "WORLD_INFO_GETTING"),
         ]

@@ -72,7 +72,6 @@ class JointStateReader:
             and not self._recall(data)
             and not self._read_names(data)
         ):
-            self._count_names(data)
             return None
         offset = _NAMES + len(self._text)
         arrays = []
@@ -101,7 +100,7 @@ class JointStateReader:
         )
 
     def _count_names(self, data: bytes) -> None:
-        """Count the names of a message that rclpy reads: they become objects there, too.
+        """Count the names of a message, before they become objects, here or in rclpy.
 
         Raises:
             MessageLimitError: They are too many.
@@ -120,6 +119,7 @@ class JointStateReader:
 
     def _read_names(self, data: bytes) -> bool:
         """Read frame id and names. Return False if they are not plain text."""
+        self._count_names(data)
         offset = _text_end(data, _NAMES)
         start = (offset + 3) & ~3
         if offset < 0 or start + 4 > len(data):
@@ -128,7 +128,6 @@ class JointStateReader:
         offset = start + 4
         if offset + 4 * count > len(data):
             return False
-        self._spend(count)
         names = []
         for _ in range(count):
             offset = (offset + 3) & ~3
@@ -252,8 +251,11 @@ def _sequence_at(data: bytes, offset: int, word: Struct) -> tuple[int, int] | No
 
 
 def _has_room(data: bytes, offset: int, count: int) -> bool:
-    """Return whether a message can have so many texts or points: 4 bytes each at least. Else rclpy refuses it."""
-    return offset + 4 * count <= len(data)
+    """Return whether rclpy makes so many texts or points, even if it then finds that they are cut off.
+
+    It refuses at once only what has less than a byte for each.
+    """
+    return offset + count <= len(data)
 
 
 def _names_behind_stamp(data: bytes) -> tuple[int, int, Struct] | None:

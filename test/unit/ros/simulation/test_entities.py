@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("simulation_interfaces", reason="simulation_interfaces is not installed")
 
+from simulation_interfaces.srv import GetEntitiesStates, GetEntityInfo, SetEntityInfo
+
+from usd_ros_bridge.backends.base import EntityState
 from usd_ros_bridge.model.plan import BridgePlan, RobotPlan, Scene
 from usd_ros_bridge.model.state import Layout, PoseTrack
 from usd_ros_bridge.ros.simulation.entities import (
@@ -23,6 +27,7 @@ from usd_ros_bridge.ros.simulation.entities import (
     tags_pass,
     unique_names,
 )
+from usd_ros_bridge.ros.simulation.entity_services import EntityServices
 from usd_ros_bridge.ros.simulation.name_patterns import NamePattern, TooCostlyError
 from usd_ros_bridge.spatial.transforms import axis_rotation, compose, exponential, inverse, pose, to_matrix
 
@@ -302,3 +307,61 @@ def test_overlap_agrees_with_points_of_both_boxes():
         seen[overlaps] += 1
         assert overlaps or not touched
     assert min(seen.values()) > 30
+
+
+class Bodies:
+    """A backend of bodies that lie at the origin."""
+
+    def __init__(self, *paths: str) -> None:
+        self._paths = paths
+
+    def entities(self):
+        return self._paths
+
+    def entity_state(self, path: str) -> EntityState:
+        if path not in self._paths:
+            raise KeyError(path)
+        return EntityState(pose=pose(), twist=np.zeros(6))
+
+
+class World:
+    """Services of entities whose world changes."""
+
+    def __init__(self, *paths: str) -> None:
+        self.runtime = SimpleNamespace(plan=make_plan(list(paths), []), now_ns=0)
+        self.services = EntityServices(self.runtime, Bodies(*paths))
+
+    def change(self, *paths: str) -> None:
+        self.runtime.plan = make_plan(list(paths), [])
+        self.services.set_backend(Bodies(*paths))
+
+    def describe(self, entity: str, text: str) -> None:
+        request = SetEntityInfo.Request(entity=entity)
+        request.info.description = text
+        self.services.set_entity_info(request, None)
+
+    def description(self, entity: str) -> str:
+        response = GetEntityInfo.Response()
+        self.services.get_entity_info(GetEntityInfo.Request(entity=entity), response)
+        return response.info.description
+
+    def names(self) -> list[str]:
+        response = GetEntitiesStates.Response()
+        self.services.get_entities_states(GetEntitiesStates.Request(), response, None)
+        assert len(response.states) == len(response.entities)
+        return list(response.entities)
+
+
+def test_what_was_said_of_an_entity_goes_with_it():
+    world = World("/World/Box", "/World/Cup")
+    world.describe("Box", "mine")
+    world.describe("Cup", "to drink")
+    world.change("/World/Shelf/Box", "/World/Cup")
+    assert sorted(world.names()) == ["Box", "Cup"]
+    assert world.description("Cup") == "to drink"
+    assert world.description("Box") != "mine"
+    world.change("/World/Cup")
+    assert world.names() == ["Cup"]
+    world.change("/World/Box", "/World/Cup")
+    assert world.description("Box") != "mine"
+    assert world.description("Cup") == "to drink"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import struct
+import threading
+from types import SimpleNamespace
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -23,6 +25,7 @@ from usd_ros_bridge.ros.codecs.message_encoder import MessageEncoder
 from usd_ros_bridge.ros.tf import relay
 from usd_ros_bridge.ros.tf.broadcaster import encode_transforms
 from usd_ros_bridge.ros.wire.cdr_reader import JointStateReader, JointStateShape
+from usd_ros_bridge.runtime.inbox import DescriptorWakeup
 from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.spatial.pose import Pose
 from usd_ros_bridge.spatial.transforms import FEW_ANGLES, pose
@@ -219,3 +222,56 @@ def test_what_a_tick_has_to_look_at_is_not_relayed(count):
     assert {why: rewrite(data, last_ns) for why, data in refused.items()} == dict.fromkeys(refused, 0)
     assert bytes(written) == before
     assert rewrite(good, last_ns) == 2 * STEP_NS + 7
+
+
+class SteadyRelay(relay.StateRelay):
+    """A relay between stand-ins, whose messages come every millisecond of a clock that is set back by an hour.
+
+    Attributes:
+        taken: How many messages it took.
+        sent: How many it sent.
+    """
+
+    STEP_BACK = 100
+
+    def __init__(self, wakeup: DescriptorWakeup) -> None:
+        runtime = SimpleNamespace(inbox=SimpleNamespace(has_queued=False), lock=threading.Lock())
+        super().__init__(runtime, None)
+        self.now, self.taken, self.sent = 10_000 * STEP_NS, 0, 0
+        self.wakeup = wakeup
+
+    def take(self, _message_class, _raw):
+        self.taken += 1
+        assert self.taken <= 2 * self.STEP_BACK, "it goes on without a tick"
+        self.now += STEP_NS // 1000 if self.taken != self.STEP_BACK else -3600 * STEP_NS
+        # The next message is there.
+        self.wakeup.set()
+        return (b"",)
+
+    def send(self, _message) -> None:
+        self.sent += 1
+
+    def run(self) -> None:
+        link = SimpleNamespace(
+            direct=SimpleNamespace(message_class=None),
+            # Stamps of another machine, whose clock goes on.
+            rewrite=lambda _data, last_ns: last_ns + STEP_NS // 1000,
+            message=b"",
+            period_ns=STEP_NS // 50,
+            handle=SimpleNamespace(send=self.send),
+            publisher=SimpleNamespace(sent_stamps=[]),
+            subscription=SimpleNamespace(give_back=lambda _data: None),
+        )
+        self.wakeup.set()
+        self._relay(link, SimpleNamespace(take_message=self.take), self.wakeup, self.now + STEP_NS)
+
+
+def test_a_clock_that_is_set_back_between_two_messages_is_for_a_tick(monkeypatch):
+    wakeup = DescriptorWakeup()
+    steady = SteadyRelay(wakeup)
+    monkeypatch.setattr(relay, "time", SimpleNamespace(time_ns=lambda: steady.now))
+    steady.run()
+    assert steady.taken == SteadyRelay.STEP_BACK
+    assert steady.sent == 5
+    assert wakeup.woke
+    assert steady.is_ahead

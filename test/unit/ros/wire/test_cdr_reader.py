@@ -221,6 +221,24 @@ def test_no_encoding_and_no_text_evades_the_limits(header: bytes, frame: str) ->
     check_joint_trajectory(encapsulated(trajectory, header))
 
 
+def test_points_that_are_cut_off_are_refused_before_they_are_made() -> None:
+    count = 10 * MAX_POINTS
+    data = bytes(serialize_message(JointTrajectory()))
+    begin = len(data) - 4 & ~3
+    assert data[begin : begin + 4] == bytes(4)
+    # rclpy makes all of them before it finds that they have a byte each.
+    with pytest.raises(MessageLimitError, match="points"):
+        check_joint_trajectory(data[:begin] + struct.pack("<I", count) + bytes(count))
+
+
+def test_names_of_any_text_count_once() -> None:
+    reader = JointStateReader(JointStateSample)
+    data = bytes(serialize_message(JointState(name=["ä"] * (MAX_JOINT_NAMES - 1))))
+    # Twice as many are read in a second.
+    assert reader(data) is None
+    assert reader(data) is None
+
+
 @settings(max_examples=200, deadline=None)
 @given(data=st.binary(max_size=80), size=st.integers(0, 200))
 def test_a_damaged_trajectory_is_left_to_the_deserializer(data: bytes, size: int) -> None:
