@@ -20,7 +20,7 @@ _NANOSECONDS = 1e9
 _DEFAULT_TIMEOUT = 0.5
 FASTEST = 1e6
 """m/s or rad/s of a base, rad/s of a wheel. No robot is faster, and squares of much greater numbers overflow, which
-would leave NaN in poses for good."""
+would leave NaN in poses for ever."""
 FIRST_STEP_NS = 10_000_000
 """Longest time that a drive at rest takes to have accelerated in for: ticks may have been far apart until then."""
 AHEAD_NS = 100_000_000

@@ -391,7 +391,7 @@ class ControllerManager:
             self.switch(on, off)
 
     def leave(self, successor: ControllerManager, commands: Commands) -> Sequence[ControllerSlot]:
-        """Stop what controllers move that do not go on in the next plan: nobody could stop it any more.
+        """Stop what controllers move that the next plan does not continue: nobody could stop it any more.
 
         Called before the backend's state is transferred.
 

@@ -165,7 +165,7 @@ class InputBinding:
 
     Attributes:
         apply: `apply(sample)` applies one sample, in the tick.
-        moving: The sink, if what it moves goes on when no samples come any more.
+        moving: The sink, if what it moves continues when no samples come any more.
     """
 
     def __init__(

@@ -41,7 +41,7 @@ def result_of(error: BaseException) -> tuple[int, str]:
 
 
 def not_done(timeout: float) -> str:
-    """Return what a client hears of a request that took longer than a time, in seconds."""
+    """Return what a client receives for a request that took longer than a time, in seconds."""
     return f"it was not done within {timeout:g} s: does the simulation run?"
 
 
