@@ -19,6 +19,7 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import JointState
 from simulation_interfaces.srv import GetEntities, GetEntityState
+from std_srvs.srv import SetBool
 from trajectory_msgs.msg import JointTrajectoryPoint
 
 START_TIMEOUT = 60.0
@@ -110,6 +111,10 @@ class RobotClient:
         """Return the header and the pose of the robot's base in the world, as the simulation has them."""
         entities = self._ask(GetEntities, "/get_entities").entities
         return self._ask(GetEntityState, "/get_entity_state", entity=entities[0]).state
+
+    def play(self) -> None:
+        """Let simulated time pass."""
+        assert self._ask(SetBool, "/usd_ros_bridge/set_paused", data=False).success
 
     def _ask(self, service: Any, name: str, **fields: Any) -> Any:
         client = self.node.create_client(service, name)

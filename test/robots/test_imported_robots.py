@@ -144,11 +144,11 @@ def imported(
 
 
 @contextmanager
-def running(robot: Imported, domain_id: int, log: Path) -> Iterator[RobotClient]:
-    """Run the last line that `import` printed, and check that it ends well."""
+def running(robot: Imported, domain_id: int, log: Path, *arguments: str) -> Iterator[RobotClient]:
+    """Run the last line that `import` printed, with more arguments, and check that it ends well."""
     assert robot.lines[-1] == f"usd_ros_bridge run {robot.layer}"
     with (
-        BridgeProcess(robot.layer, domain_id=domain_id, log=log, arguments=()) as bridge,
+        BridgeProcess(robot.layer, domain_id=domain_id, log=log, arguments=arguments) as bridge,
         RobotClient(bridge, domain_id=domain_id, namespace=robot.namespace) as client,
     ):
         yield client
@@ -183,7 +183,7 @@ def test_an_imported_legged_robot_stands_for_ten_seconds(
 ) -> None:
     robot = imported(name)
     assert any(line.startswith("! base: floats: the robot stands on") for line in robot.lines)
-    with running(robot, other_domain_id, tmp_path / "bridge.log") as client:
+    with running(robot, other_domain_id, tmp_path / "bridge.log", "--paused") as client:
         sag, lean = worst_of_ten_seconds(client)
     assert sag < SAG
     assert lean < TILT
@@ -195,16 +195,17 @@ def test_without_drives_it_does_not_stand(
     done = run_import(sources["solo12"], "-o", tmp_path / "limp", "--no-drives")
     assert done.returncode == 0, done.stderr
     robot = Imported(tmp_path / "limp", done.stdout.splitlines())
-    with running(robot, other_domain_id, tmp_path / "bridge.log") as client:
+    with running(robot, other_domain_id, tmp_path / "bridge.log", "--paused") as client:
         assert worst_of_ten_seconds(client)[0] > 5 * SAG
 
 
 def worst_of_ten_seconds(client: RobotClient) -> tuple[float, float]:
     """Return how far (m) the base was from where it began, up or down, and its largest tilt (rad), in simulated time.
 
-    It ends early if the base has fallen.
+    It ends early if the base has fallen. Time is paused at the beginning: it might have fallen before somebody looks.
     """
     first = client.base_state()
+    client.play()
     height, worst = first.pose.position.z, (0.0, 0.0)
     end = seconds(first.header.stamp) + STANDING_S
     while True:
