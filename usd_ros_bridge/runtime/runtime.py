@@ -439,7 +439,7 @@ class Runtime:
         """Unbind an input and drop its samples. What they moved stops: nobody could stop it any more."""
         self.input_queue.unbind(input_binding)
         moving = input_binding.moving
-        if moving is not None:
+        if moving is not None and self._open:
             # In the tick: interfaces close in another thread.
             self.post(lambda: moving.release(self.plan.layout, self.commands))
 

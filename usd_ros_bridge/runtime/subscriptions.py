@@ -120,9 +120,10 @@ class InputQueue:
         self._inbox.forget(input_binding)
 
     def close(self) -> None:
-        """Unbind all inputs and drop their samples. Idempotent."""
+        """Unbind all inputs. Drop their samples, and jobs that no tick runs any more. Idempotent."""
         for input_binding in tuple(self._bindings):
             self.unbind(input_binding)
+        self._inbox.withdraw(self._jobs)
 
     def status(self) -> tuple[SinkStatus, ...]:
         """Return the counters of every subscription, from any thread."""
