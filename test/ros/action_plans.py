@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from typing import Any
 
@@ -14,6 +13,7 @@ from trajectory_msgs.msg import JointTrajectoryPoint
 
 from ros_plans import plan
 from usd_ros_bridge.model.plan import ActionPlan, BridgePlan, ControllerPlan
+from usd_ros_bridge.testing.ros_observer import answers
 
 FOLLOW = "control_msgs/action/FollowJointTrajectory"
 NAME = "/arm/follow"
@@ -97,21 +97,10 @@ class Client:
         self._be_discovered()
 
     def _be_discovered(self) -> None:
-        """Waits until the server has discovered this client, without which it cannot answer.
-
-        `server_is_ready` tells of this side. Discovery is in order: an answer to the client that was made last means
-        that the server knows the others.
-        """
+        """Waits until the server has discovered this client, without which it cannot answer."""
         request = CancelGoal.Request()
         request.goal_info.goal_id.uuid = list(uuid.uuid4().bytes)
-        asked: list[tuple[float, Any]] = []
-
-        def answered() -> bool:
-            if not asked or time.monotonic() - asked[-1][0] > 0.5:
-                asked.append((time.monotonic(), self._cancel_all.call_async(request)))
-            return any(future.done() for _, future in asked)
-
-        self._harness.wait_for(answered, what="an answer of the server")
+        self._harness.wait_for(answers(self._cancel_all, request), what="an answer of the server")
 
     def begin(self, message: Any) -> Sent:
         """Sends a goal, and asks for the result once it is accepted."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from rcl_interfaces.msg import ParameterType
@@ -15,6 +14,8 @@ from rcl_interfaces.srv import (
 )
 from rclpy.parameter import Parameter
 
+from usd_ros_bridge.testing.ros_observer import answers
+
 _FIELDS = {
     ParameterType.PARAMETER_BOOL: "bool_value",
     ParameterType.PARAMETER_INTEGER: "integer_value",
@@ -24,34 +25,18 @@ _FIELDS = {
 }
 
 
-ASK_AGAIN_S = 1.0
-"""How long an answer may take before it counts as lost, seconds."""
-
-
 def call(harness: Any, node: str, kind: Any, name: str, request: Any, *, timeout: float = 60.0) -> Any:
     """Calls a parameter service of a node; returns the response.
 
-    rclpy sends an answer once, and the middleware drops it where the server has not discovered the client yet. The
-    request may do something, and is sent once, too. So before it the node is asked, again and again, for the values of
-    no parameters. Discovery is in order: an answer to the client that was made last means that the node knows both.
+    The request may do something, and is sent once. Before it the node is asked, until it answers, for the values of no
+    parameters.
     """
     client = harness.node.create_client(kind, f"{node}/{name}")
     probe = harness.node.create_client(GetParameters, f"{node}/get_parameters")
-    asked: list[Any] = []
-    again_s = 0.0
-
-    def knows() -> bool:
-        nonlocal again_s
-        if time.monotonic() >= again_s:
-            again_s = time.monotonic() + ASK_AGAIN_S
-            asked.append(probe.call_async(GetParameters.Request()))
-        return any(each.done() for each in asked)
-
     try:
-        harness.wait_for(
-            lambda: client.service_is_ready() and probe.service_is_ready(), timeout=timeout, what=name
-        )
-        harness.wait_for(knows, timeout=timeout, what=f"an answer of {node}")
+        harness.wait_for(client.service_is_ready, timeout=timeout, what=name)
+        known = answers(probe, GetParameters.Request())
+        harness.wait_for(known, timeout=timeout, what=f"an answer of {node}")
         future = client.call_async(request)
         harness.wait_for(future.done, timeout=timeout, what=f"the answer of {name}")
         return future.result()

@@ -197,25 +197,20 @@ def test_signals_to_the_page_alone_leave_its_end_to_its_parent(begin: Begin) -> 
 def test_a_browser_that_keeps_its_caller_waiting_keeps_nobody_else(
     begin: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    browser, started = tmp_path / "browser", tmp_path / "started"
-    browser.write_text(
-        f"#!/bin/sh\necho $$ > {started}.new\nmv {started}.new {started}\nexec tail -f /dev/null\n"
-    )
+    browser = tmp_path / "browser"
+    browser.write_text('#!/bin/sh\necho "browser $$"\nexec tail -f /dev/null\n')
     browser.chmod(0o755)
     monkeypatch.setenv("BROWSER", str(browser))
     run = begin("view", "--example", "arm", "--open")
     page = run.page_id
-    deadline = time.monotonic() + 60.0
-    while not started.exists():
-        assert time.monotonic() < deadline, run.output
-        time.sleep(0.02)
+    browser_id = int(run.wait_for_line(r"^browser \d+", timeout=60.0).split()[-1])
     try:
         os.kill(page, signal.SIGKILL)
         # Heard while the browser runs.
         run.wait_for_line("the page was ended by signal 9", timeout=60.0)
         assert run.interrupt() == 0
     finally:
-        os.kill(int(started.read_text()), signal.SIGKILL)
+        os.kill(browser_id, signal.SIGKILL)
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -160,20 +158,16 @@ def installed_types() -> TypeCatalog | None:
     return AmentCatalog()
 
 
-def check_output(output: Path | None, plan: BridgePlan) -> None:
+def keep_asset(output: Path | None, plan: BridgePlan) -> None:
     """Check that a file to write is none of an asset's own.
 
     Raises:
         OptionError: It is.
     """
-    from usd_ros_bridge.usd.session import StageSession
+    from usd_ros_bridge.usd.edit.reload import is_asset_file
 
-    if output is None or not os.path.isfile(output):  # noqa: PTH113 - false for what is no name
-        return
-    for file in StageSession(plan.stage).files():
-        with suppress(OSError):
-            if output.samefile(file):
-                raise OptionError(f"{escaped(str(output))} is part of the asset: name another file")
+    if output is not None and is_asset_file(plan.stage, output):
+        raise OptionError(f"{escaped(str(output))} is part of the asset: name another file")
 
 
 def write_whole(path: Path, data: bytes) -> None:

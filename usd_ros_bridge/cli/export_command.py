@@ -13,8 +13,8 @@ import click
 
 from usd_ros_bridge.cli.common import (
     asset_options,
-    check_output,
     installed_types,
+    keep_asset,
     load_asset,
     split_options,
     write_whole,
@@ -113,7 +113,7 @@ def export(
         catalog=installed_types(),
         physics=True,
     )
-    check_output(output, plan)
+    keep_asset(output, plan)
     diagnostics = [each for each in plan.diagnostics if each.severity != "info"]
     print_diagnostics(diagnostics)
     given = {each.name: options.get(each.name) for each in exporter.options}

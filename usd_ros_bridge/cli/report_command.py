@@ -12,8 +12,8 @@ import click
 from usd_ros_bridge import __version__
 from usd_ros_bridge.cli.common import (
     asset_options,
-    check_output,
     installed_types,
+    keep_asset,
     load_asset,
     split_options,
     write_whole,
@@ -78,7 +78,7 @@ def report(
     asset = options["asset"]
     with gc_paused():
         plan = _load(options)
-        check_output(output, plan)
+        keep_asset(output, plan)
         if format_name == "html":
             assert output is not None
             text = _page(plan, options, against, against_variants, round(max_mesh_mb * _MEGABYTE))

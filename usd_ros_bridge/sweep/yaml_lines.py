@@ -38,12 +38,8 @@ def read_yaml(path: Path) -> tuple[Any, dict[DocumentPath, int]]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise OptionError(f"cannot read {quoted(path)}: {reason}") from None
-    loader = None
     try:
-        loader = yaml.SafeLoader(text)
-        node = loader.get_single_node()
-        reader = _NodeReader(loader)
-        return (None if node is None else reader.read(node, ())), reader.lines
+        return _parse(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = "" if mark is None else f":{mark.line + 1}"
@@ -53,25 +49,28 @@ def read_yaml(path: Path) -> tuple[Any, dict[DocumentPath, int]]:
         raise OptionError(f"{path}:{error.line}: {error}") from None
     except (ValueError, RecursionError) as error:
         raise OptionError(f"{path}: cannot be read as YAML: {type(error).__name__}: {error}") from None
-    finally:
-        if loader is not None:
-            loader.dispose()
 
 
 def read_value(text: str) -> Any:
     """Return the data of one value, as it would be in a file. A text that is no YAML is itself."""
     import yaml
 
-    loader = None
     try:
-        loader = yaml.SafeLoader(text)
-        node = loader.get_single_node()
-        return None if node is None else _NodeReader(loader).read(node, ())
+        return _parse(text)[0]
     except (yaml.YAMLError, _NodeError, ValueError, RecursionError):
         return text
+
+
+def _parse(text: str) -> tuple[Any, dict[DocumentPath, int]]:
+    import yaml
+
+    loader = yaml.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        reader = _NodeReader(loader)
+        return (None if node is None else reader.read(node, ())), reader.lines
     finally:
-        if loader is not None:
-            loader.dispose()
+        loader.dispose()
 
 
 class _NodeError(Exception):

@@ -227,9 +227,8 @@ class RosObserver:
 
         try:
             wait(client.server_is_ready, "server")
-            # The middleware drops an answer to a client that the server has not discovered yet. A goal is sent once, so
-            # before it the server is asked, until it answers, to cancel a goal that does not exist.
-            wait(_answers(probe), "answer")
+            # A goal is sent once. Before it, the server is asked to cancel a goal that does not exist.
+            wait(answers(probe, _cancel_of_no_goal()), "answer")
             sent = client.send_goal_async(message, feedback_callback=show)
             wait(sent.done, "answer to the goal")
             handle = sent.result()
@@ -397,24 +396,34 @@ def interface_class(name: str) -> Any:
         pytest.fail(f"{name}: {error}")
 
 
-def _answers(probe: Any) -> Callable[[], bool]:
-    """Return a condition: whether an action's server has answered a request to cancel an unknown goal.
+def answers(client: Any, request: Any) -> Callable[[], bool]:
+    """Return a condition: whether a service has answered a request, which may be made several times.
 
-    The condition sends the request, and sends it again while no answer comes.
+    The condition makes the request, and again while no answer comes: the middleware drops an answer to a client that
+    the server has not discovered yet. Discovery is in order: a server that answers the client that was made last knows
+    the others of the node, too.
+
+    Args:
+        client: Client of the service.
+        request: What is asked.
     """
-    request = CancelGoal.Request()
-    request.goal_info.goal_id.uuid = list(uuid.uuid4().bytes)
     sent: list[Any] = []
     again_s = 0.0
 
     def answered() -> bool:
         nonlocal again_s
-        if time.monotonic() >= again_s and probe.service_is_ready():
+        if time.monotonic() >= again_s and client.service_is_ready():
             again_s = time.monotonic() + _ASK_AGAIN_S
-            sent.append(probe.call_async(request))
+            sent.append(client.call_async(request))
         return any(each.done() for each in sent)
 
     return answered
+
+
+def _cancel_of_no_goal() -> Any:
+    request = CancelGoal.Request()
+    request.goal_info.goal_id.uuid = list(uuid.uuid4().bytes)
+    return request
 
 
 def _qos_fault(offered: Any, requested: Any) -> str:

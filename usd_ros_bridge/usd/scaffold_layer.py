@@ -19,6 +19,7 @@ from usd_ros_bridge.errors import OptionError
 from usd_ros_bridge.model.scaffold import JointFrame, Opinion, PlainXform, Property, Scaffold, Survey
 from usd_ros_bridge.options import VariantSelection
 from usd_ros_bridge.replaced_file import replaced
+from usd_ros_bridge.usd.edit.reload import is_asset_file
 from usd_ros_bridge.usd.open import author_selections
 from usd_ros_bridge.usd.packages import URI_PREFIX
 from usd_ros_bridge.usd.read.composition import is_behind_payload
@@ -250,7 +251,7 @@ def check_output(output: Path, stage: Usd.Stage, *, overwrite: bool) -> None:
         raise OptionError(
             f"{output}: layers that bear schemas are ASCII (REP 0158 section 1.2.1): name a .usda file"
         )
-    if any(layer.realPath and _is_same(Path(layer.realPath), output) for layer in stage.GetUsedLayers()):
+    if is_asset_file(stage, output):
         raise OptionError(f"{output} is part of the asset, which stays as it is: name another file")
     if os.path.exists(output) and not overwrite:  # noqa: PTH110 - false for what is no name
         raise OptionError(f"{output} exists: --force overwrites it")
@@ -269,13 +270,6 @@ def write_layer(text: str, output: Path) -> None:
             file.write(text.encode())
     except OSError as error:
         raise OptionError(f"{output} cannot be written: {error.strerror}") from error
-
-
-def _is_same(one: Path, other: Path) -> bool:
-    try:
-        return one.samefile(other)
-    except OSError:
-        return False
 
 
 def _path_from(output: Path, asset: str, stage: Usd.Stage) -> str:

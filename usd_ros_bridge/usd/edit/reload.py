@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -45,6 +45,15 @@ def asset_files(stage: Any) -> frozenset[str]:
         files.add(outer_file(layer.realPath))
         files.update(_missing(layer))
     return frozenset(files)
+
+
+def is_asset_file(stage: Any, file: Path) -> bool:
+    """Return whether a path, by whatever links, leads to one of the files that a stage is composed from."""
+    for each in asset_files(stage):
+        with suppress(OSError):
+            if file.samefile(each):
+                return True
+    return False
 
 
 def source_files(stage: Any) -> frozenset[str] | None:
