@@ -172,21 +172,31 @@ def with_types(found: Iterable[tuple[str, list[str]]]) -> list[str]:
     return [f"{name} [{', '.join(types)}]" for name, types in found]
 
 
-def test_topic_list_has_what_a_node_discovers(ros_harness: Any) -> None:
-    node = ros_harness.node
+def agreed_list(
+    harness: Any, group: str, find: Callable[[], list[tuple[str, list[str]]]], some: set[str]
+) -> tuple[Callable[[], list[str]], str]:
+    """Wait until `list -t` of a group prints what a node of the test discovers, `some` at least.
+
+    Returns what that node discovers, asked at each call, and what was printed.
+    """
 
     def expected() -> list[str]:
-        return own(with_types(node.get_topic_names_and_types()))
+        return own(with_types(find()))
 
+    harness.wait_for(lambda: some <= set(expected()), timeout=60.0, what=f"what {group} lists")
+    # Each side may have discovered something that the other has yet to hear of: both are asked again.
+    text = eventually(group, "list", "-t", holds=lambda text: own(text.splitlines()) == expected())
+    return expected, text
+
+
+def test_topic_list_has_what_a_node_discovers(ros_harness: Any) -> None:
     # Subscriptions are announced by another way than publishers.
     some = {
         "/rover/tf [tf2_msgs/msg/TFMessage]",
         "/rover/scan [sensor_msgs/msg/LaserScan]",
         "/rover/cmd_vel [geometry_msgs/msg/Twist]",
     }
-    ros_harness.wait_for(lambda: some <= set(expected()), timeout=60.0, what="topics")
-    # Each list may have discovered something that the other has yet to hear of: both are asked again.
-    eventually("topic", "list", "-t", holds=lambda text: own(text.splitlines()) == expected())
+    expected, _ = agreed_list(ros_harness, "topic", ros_harness.node.get_topic_names_and_types, some)
 
     def names_with_types() -> list[str]:
         return [line.partition(" ")[0] for line in output("topic", "list", "-t").splitlines()]
@@ -536,19 +546,12 @@ def test_an_impossible_domain_is_one_line(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_service_list_has_what_a_node_discovers(ros_harness: Any) -> None:
-    node = ros_harness.node
-
-    def expected() -> list[str]:
-        return own(with_types(node.get_service_names_and_types()))
-
     some = {
         "/rover/set_headlights [std_srvs/srv/SetBool]",
         "/usd_ros_bridge/reload [std_srvs/srv/Trigger]",
         "/usd_ros_bridge/set_parameters [rcl_interfaces/srv/SetParameters]",
     }
-    ros_harness.wait_for(lambda: some <= set(expected()), timeout=60.0, what="services")
-    # Each side may have discovered something that the other has yet to hear of: both are asked again.
-    found = eventually("service", "list", "-t", holds=lambda text: own(text.splitlines()) == expected())
+    expected, found = agreed_list(ros_harness, "service", ros_harness.node.get_service_names_and_types, some)
     assert not [line for line in found.splitlines() if "/_" in line]
     assert output("service", "type", "/rover/set_headlights", *WAIT) == "std_srvs/srv/SetBool\n"
     text = eventually(
