@@ -12,13 +12,13 @@ ASSET ?= examples/rover/world.usda
 ARGS ?=
 SETUP := tools/setup_env.sh --venv "$(VENV)" --distro "$(ROS)"
 BIN := $(VENV)/bin
-PYTEST := ROS_PYTHON_CHECK_FIELDS=1 ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST "$(BIN)/python" -m pytest -n 2 --dist worksteal
+PYTEST := ROS_PYTHON_CHECK_FIELDS=1 ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST "$(BIN)/python" -m pytest -n auto --dist worksteal
 
 # A mark of the wheels' start-up, which a parent process may have left behind: with it they would not start.
 unexport _ROS_WHEELS_BOOTSTRAP_COMPLETE
 export PYTHON
 
-.PHONY: help setup setup-tests run test test-long bench lint format test-browser test-robots test-assets dist test-dist test-plugins test-newton test-resolver docs docs-serve check-examples clean
+.PHONY: help setup setup-tests run test test-all test-pages test-long bench lint format test-browser test-robots test-assets dist test-dist test-plugins test-newton test-resolver docs docs-serve check-examples clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -32,11 +32,18 @@ setup-tests:
 run: setup ## run the bridge on ASSET
 	@exec "$(BIN)/usd_ros_bridge" run "$(ASSET)" $(ARGS)
 
-test: setup-tests ## all tests that need no full ROS installation, with two workers
-	@$(PYTEST) $(ARGS)
+test: setup-tests ## what the core promises: in about 4 minutes on two cores
+	@$(PYTEST) --tier test $(ARGS)
 
-test-long: setup-tests ## the tests with random examples, with four times as many (TEST_EFFORT)
-	@TEST_EFFORT="$${TEST_EFFORT:-4}" $(PYTEST) -m slow $(ARGS)
+TIERS ?= test,all
+
+test-all: setup-tests ## and processes, storms, all message types and apps (TIERS=all leaves out those of `make test`)
+	@$(PYTEST) --tier "$(TIERS)" $(ARGS)
+
+test-pages: setup-tests ## followed pages, and random examples: four times as many as in a test alone (TEST_EFFORT)
+	@TEST_EFFORT="$${TEST_EFFORT:-4}" $(PYTEST) --tier long $(ARGS)
+
+test-long: test-pages test-dist test-plugins test-robots test-assets test-newton test-resolver test-browser ## all tests that take long
 
 bench: setup-tests ## all benchmarks, into benchmarks/results.json; ARGS="--only frames --quick"
 	@"$(BIN)/python" -m benchmarks $(ARGS)

@@ -30,7 +30,7 @@ from usd_ros_bridge.ros_domains import (
 if TYPE_CHECKING:
     from usd_ros_bridge.testing.ros_observer import RosObserver
 
-pytest_plugins = ["usd_ros_bridge.testing.pytest_plugin"]
+pytest_plugins = ["usd_ros_bridge.testing.pytest_plugin", "tiers"]
 
 # Read by rclpy's generated message modules when they are imported, and by every Context that is initialised:
 # set here, before any test module is imported. This domain is for what outlives a test; each test has one of its own.
@@ -103,7 +103,10 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
     Its plugin imports every test module while it looks for launch tests. There, the exception of a module-level
     importorskip ends the whole collection, and `colcon test` reports success without a test.
     """
-    tree = ast.parse(module_path.read_text(encoding="utf-8"))
+    text = module_path.read_text(encoding="utf-8")
+    if "importorskip" not in text and "generate_test_description" not in text:
+        return pytest.Module.from_parent(parent, path=module_path)
+    tree = ast.parse(text)
     reason = missing_requirement(tree)
     if reason is not None:
         module = SkippedModule.from_parent(parent, path=module_path)
@@ -182,7 +185,17 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 def expected_files(config: pytest.Config) -> set[Path]:
     """Return the test files, relative to the root, of a run that selects whole folders; none of any other run."""
-    chosen = ("keyword", "markexpr", "collectonly", "lf", "deselect", "ignore", "ignore_glob", "stepwise")
+    chosen = (
+        "keyword",
+        "markexpr",
+        "collectonly",
+        "lf",
+        "deselect",
+        "ignore",
+        "ignore_glob",
+        "stepwise",
+        "tier",
+    )
     if any(config.getoption(name, None) for name in chosen):
         return set()
     files: set[Path] = set()

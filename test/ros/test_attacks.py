@@ -254,7 +254,7 @@ def faults(harness: Any, arguments: list[str], tmp_path: Path, tf: str, chosen: 
     return "\n".join(found)
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 @pytest.mark.timeout(400)
 def test_a_robot_of_joints_withstands_its_peers(ros_harness: Any, tmp_path: Path) -> None:
     asset = tmp_path / "arm.usda"
@@ -276,7 +276,7 @@ def uris(tmp_path: Path) -> tuple[str, ...]:
     return tuple(str(path) for path in sorted(roots.iterdir()))
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 @pytest.mark.timeout(400)
 def test_a_simulation_withstands_its_peers(ros_harness: Any, tmp_path: Path, uris: tuple[str, ...]) -> None:
     pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")

@@ -153,7 +153,7 @@ def test_shards_end_with_a_supervisor_that_is_killed(run_fleet: Callable[..., Fl
     wait_until(lambda: not any(map(is_running, processes.values())), "the end of the shards")
 
 
-@pytest.mark.slow
+@pytest.mark.random
 @pytest.mark.timeout(200 + examples(150))
 def test_shards_killed_at_any_moment(
     run_fleet: Callable[..., FleetRun], observe: Callable[[], JointStateLog]

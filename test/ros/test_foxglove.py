@@ -682,7 +682,7 @@ def _send_until_closed(client: FoxgloveClient, stopped: threading.Event, pause_s
         return
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 def test_clients_and_topics_that_come_and_go_never_stop_the_process(serve: Serve) -> None:
     """foxglove-sdk's locks and Python's: every order in which threads may wait for them."""
     running, client = serve()

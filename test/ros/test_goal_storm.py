@@ -15,7 +15,7 @@ STALL_S = 5.0
 """`make bench` measures how evenly transforms are sent. Here they must not stop."""
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 @pytest.mark.timeout(max(300, 2 * GOALS))
 def test_every_goal_ends_once_and_nothing_leaks() -> None:
     made: Storm = storm(GOALS, kills=KILLS)

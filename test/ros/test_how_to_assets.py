@@ -25,7 +25,7 @@ def why_not() -> str:
     return ""
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(bool(why_not()), reason=why_not())
 def test_the_page_can_be_followed(tmp_path, other_domain_id):

@@ -108,7 +108,7 @@ def test_variants(arm: Any) -> None:
     assert grown(change) == {}
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 def test_reload(start: Any, edited_asset: Path) -> None:
     bridge = start(load_plan(edited_asset), "kinematic").bridge
     text = edited_asset.read_text()
@@ -123,7 +123,7 @@ def test_reload(start: Any, edited_asset: Path) -> None:
     assert grown(change) == {}
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 @pytest.mark.parametrize("kind", ["enabled", "rate"])
 def test_parameters(kind: str, arm: Any, ros_harness: Any) -> None:
     names = [name for name in arm.node.get_parameters_by_prefix(kind) if name]

@@ -43,7 +43,7 @@ def examine(first: int) -> tuple[list[dict[str, Any]], int, list[str] | None, in
     return [line for line in lines if "failures" in line], last, made, process.returncode
 
 
-@pytest.mark.slow
+@pytest.mark.random
 @pytest.mark.timeout(max(300, MUTANTS))
 def test_no_mutated_asset_raises_anywhere() -> None:
     """Every mutant is loaded with physics, inspected, exported as JSON and URDF, and some are run by a bridge.

@@ -199,7 +199,7 @@ if __name__ == "__main__":
 """An executable as pip writes it."""
 
 
-@pytest.mark.slow
+@pytest.mark.random
 @pytest.mark.timeout(max(120, 10 * STARTS))
 @pytest.mark.parametrize(("name", "arguments"), [("bridge", ()), ("usd_ros_bridge", ("run",))])
 def test_sigint_in_the_first_second_is_no_traceback_of_the_package(tmp_path, name, arguments):

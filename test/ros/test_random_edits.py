@@ -149,7 +149,7 @@ class Edited:
         self._reports.append((kind, message))
 
 
-@pytest.mark.slow
+@pytest.mark.random
 @pytest.mark.timeout(max(240, EDITS))
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_graph_after_every_edit_is_that_of_a_fresh_start(seed, ros_harness, fresh_node):

@@ -292,7 +292,7 @@ def test_the_same_run_writes_the_same_bytes(rover_file: Path, tmp_path: Path) ->
     assert again.read_bytes() == rover_file.read_bytes()
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_run_with_ros_writes_the_same_bytes_and_messages_as_one_without(
     domain_id: int, tmp_path: Path
 ) -> None:
@@ -342,7 +342,7 @@ def test_a_run_ends_at_its_duration(tmp_path: Path) -> None:
 # --- Faults --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_what_was_written_before_a_kill_can_be_recovered(domain_id: int, tmp_path: Path) -> None:
     path = tmp_path / "run.mcap"
     command = [sys.executable, "-m", "usd_ros_bridge", "run", str(ROVER), "--no-live", "--record", str(path)]

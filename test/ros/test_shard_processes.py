@@ -133,7 +133,7 @@ def fleet(request: pytest.FixtureRequest, ros_harness: Any, tmp_path: Path) -> I
         yield running
 
 
-@pytest.mark.slow
+@pytest.mark.random
 @pytest.mark.timeout(240 + 60 * KILLS)
 def test_shards_that_are_killed_stop_nobody_else_and_take_part_again(fleet: Fleet) -> None:
     choose = random.Random(21)
@@ -158,7 +158,7 @@ def test_shards_that_are_killed_stop_nobody_else_and_take_part_again(fleet: Flee
         )
 
 
-@pytest.mark.slow
+@pytest.mark.random
 @pytest.mark.timeout(240 + 60 * KILLS)
 def test_followers_stand_still_without_their_leader_and_start_over_with_the_next(fleet: Fleet) -> None:
     choose = random.Random(22)

@@ -256,7 +256,7 @@ class Edits:
         clips.SetClipTimes([(0.0, 0.0)])
 
 
-@pytest.mark.slow
+@pytest.mark.random
 @pytest.mark.timeout(120 + 30 * examples(1))
 @pytest.mark.parametrize("seed", range(examples(8)))
 def test_a_reading_gives_what_the_first_one_gives(stage: Usd.Stage, seed: int) -> None:

@@ -55,7 +55,7 @@ def numbers_in(path: Path) -> list[int]:
 
 @pytest.mark.parametrize("rest", [b"", bytes(4096)], ids=["cut", "zeros"])
 @pytest.mark.timeout(20 + examples(60))
-@pytest.mark.slow
+@pytest.mark.random
 def test_all_messages_of_complete_chunks_are_kept(recording: bytes, rest: bytes, tmp_path: Path) -> None:
     """A process that is killed cuts the file; after a power failure, the rest may be zeros."""
     path, kept = tmp_path / "run.mcap", []

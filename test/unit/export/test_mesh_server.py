@@ -252,7 +252,7 @@ def test_an_end_of_its_own_is_reported(store: MeshStore) -> None:
     server.close()
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 def test_a_page_of_another_origin_may_read_the_files(server: MeshServer, tmp_path: Path) -> None:
     """In a real browser: viewers such as Foxglove's are pages of another origin."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser")

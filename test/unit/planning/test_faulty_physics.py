@@ -146,7 +146,7 @@ def check_promises(scene: PhysicsScene, *, weightless: bool) -> None:
     assert all(math.isfinite(value) for value in numbers_in(physics_to_json(scene)))
 
 
-@pytest.mark.slow
+@pytest.mark.random
 @pytest.mark.timeout(max(120, EXAMPLES))
 @settings(
     max_examples=EXAMPLES,

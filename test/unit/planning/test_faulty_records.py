@@ -228,7 +228,7 @@ def check_promises(plan: BridgePlan) -> None:
         assert diagnostic.message.isprintable()
 
 
-@pytest.mark.slow
+@pytest.mark.random
 @pytest.mark.timeout(max(120, EXAMPLES))
 @settings(
     max_examples=EXAMPLES,

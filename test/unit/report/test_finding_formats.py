@@ -180,7 +180,7 @@ FINDINGS = st.builds(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.random
 @pytest.mark.timeout(900)
 @settings(max_examples=examples(50), deadline=None)
 @given(found=st.lists(FINDINGS, max_size=4))
@@ -225,7 +225,7 @@ def test_an_annotation_names_file_line_and_code(tmp_path, monkeypatch) -> None:
     assert line == "::warning file=robot.usda,title=2.3.name,line=7::/robot: no name (give one)"
 
 
-@pytest.mark.slow
+@pytest.mark.random
 @pytest.mark.timeout(900)
 @settings(max_examples=examples(200), deadline=None)
 @given(FINDINGS)

@@ -203,7 +203,7 @@ def test_an_asset_whose_texts_are_markup_is_shown_and_runs_nothing(tmp_path: Pat
     assert asset.name in "".join(page.all("h1")[0].itertext())
 
 
-@pytest.mark.slow
+@pytest.mark.random
 @pytest.mark.timeout(900)
 @settings(max_examples=examples(25), deadline=None)
 @given(value=st.text(st.characters(), min_size=1, max_size=20) | st.just(MARKUP), row=st.integers(0, 4))

@@ -22,7 +22,7 @@ def parse(fragment: str):
     return parser.parse(f"<!DOCTYPE html><title>t</title><body>{fragment}</body>").find("body")
 
 
-@pytest.mark.slow
+@pytest.mark.random
 @pytest.mark.timeout(900)
 @settings(max_examples=examples(200), deadline=None)
 @given(ANY_TEXT)
@@ -33,7 +33,7 @@ def test_text_is_shown_and_nothing_else(value: str) -> None:
     assert len(shown) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.random
 @pytest.mark.timeout(900)
 @settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.tuples(ANY_TEXT, ANY_TEXT), min_size=1, max_size=4))

@@ -65,7 +65,7 @@ class Killer(threading.Thread):
         self._go_on.touch()
 
 
-@pytest.mark.slow
+@pytest.mark.random
 @pytest.mark.timeout(examples(400))
 def test_workers_killed_at_random_moments_cost_nothing(tmp_path: Path) -> None:
     drive = [{"act": "drive", "speed": 0.01 * number} for number in range(examples(15))]
@@ -105,7 +105,7 @@ def test_workers_killed_at_random_moments_cost_nothing(tmp_path: Path) -> None:
     assert without_times(table) == without_times(undisturbed.table())
 
 
-@pytest.mark.slow
+@pytest.mark.random
 @pytest.mark.timeout(examples(400))
 def test_a_sweep_killed_at_random_moments_and_resumed_costs_nothing(tmp_path: Path) -> None:
     runs = 13 * (1 + SWEEP_KILLS)

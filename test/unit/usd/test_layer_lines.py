@@ -241,7 +241,7 @@ def fill_property(data: st.DataObject, prim: Sdf.PrimSpec, name: str) -> None:
         attribute.connectionPathList.Prepend("/a.b")
 
 
-@pytest.mark.slow
+@pytest.mark.random
 @pytest.mark.timeout(60 + 30 * examples(1))
 @settings(max_examples=examples(60))
 @given(data=st.data())

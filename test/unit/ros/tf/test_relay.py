@@ -155,7 +155,7 @@ def robots(draw) -> tuple[PlanBuilder, list[str]]:
     return builder, [dof.name for joint in robot.joints for dof in joint.dofs]
 
 
-@pytest.mark.slow
+@pytest.mark.random
 @pytest.mark.timeout(240 * EFFORT)
 @settings(max_examples=examples(60), deadline=datetime.timedelta(seconds=20))
 @given(robots(), st.data())
