@@ -32,7 +32,7 @@ class Mark(NamedTuple):
 
 TIERS = {
     "test": "core, in one process a worker: about 4 minutes on two cores",
-    "all": "processes, storms, attacks, leaks, all message types, apps: about 15 minutes on two cores",
+    "all": "processes, storms, attacks, leaks, all message types, documents, apps: about 15 minutes on two cores",
     "long": "followed pages and random examples: about 5 minutes on two cores",
 }
 MARKS = {
