@@ -18,7 +18,7 @@ PYTEST := ROS_PYTHON_CHECK_FIELDS=1 ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST "$(B
 unexport _ROS_WHEELS_BOOTSTRAP_COMPLETE
 export PYTHON
 
-.PHONY: help setup setup-tests run test test-all test-pages test-long bench lint format test-browser test-robots test-assets dist test-dist test-plugins test-newton test-resolver docs docs-serve check-examples clean
+.PHONY: help setup setup-tests run test test-all test-pages test-long coverage check-coverage bench lint format test-browser test-robots test-assets dist test-dist test-plugins test-newton test-resolver docs docs-serve check-examples clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -44,6 +44,15 @@ test-pages: setup-tests ## followed pages, and random examples: four times as ma
 	@TEST_EFFORT="$${TEST_EFFORT:-4}" $(PYTEST) --tier long $(ARGS)
 
 test-long: test-pages test-dist test-plugins test-robots test-assets test-newton test-resolver test-browser ## all tests that take long
+
+MEASURED ?= build/coverage.json
+
+coverage: setup-tests ## `make test` with coverage of the core's modules: tools/core_coverage.txt
+	@$(PYTEST) --tier test --cov --cov-report=json:$(MEASURED) $(ARGS)
+	@"$(BIN)/python" tools/check_coverage.py "$(MEASURED)"
+
+check-coverage: setup-tests
+	@"$(BIN)/python" tools/check_coverage.py "$(MEASURED)"
 
 bench: setup-tests ## all benchmarks, into benchmarks/results.json; ARGS="--only frames --quick"
 	@"$(BIN)/python" -m benchmarks $(ARGS)
