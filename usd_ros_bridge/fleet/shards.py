@@ -9,7 +9,6 @@ from pathlib import PurePath
 from typing import Any, Final
 
 from usd_ros_bridge.errors import OptionError
-from usd_ros_bridge.fleet.machines import Machine
 from usd_ros_bridge.fleet.parameter_text import parameter_arguments
 
 DERIVED: Final = ("record", "foxglove", "mesh_uris")
@@ -32,8 +31,6 @@ class FleetShard:
     Attributes:
         number: From 1. The first one has what a domain has once: /clock, the simulation services, and the interfaces
             outside of all robots.
-        count: Shards of the fleet.
-        machine: Where it runs.
         node_name: Name of its node.
         namespace: Namespace of its node, "" for the root.
         parameters: Parameters of its node, by name.
@@ -41,8 +38,6 @@ class FleetShard:
     """
 
     number: int
-    count: int
-    machine: Machine
     node_name: str
     namespace: str
     parameters: Mapping[str, Any]
