@@ -19,11 +19,9 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.utilities import get_rmw_implementation_identifier
 from sensor_msgs.msg import Image
 
-from free_ports import free_port
+import discovery_servers
 from own_process import own_process
-from programs import Program
 from ros_plans import plan
-from usd_ros_bridge.fleet.discovery_server import DiscoveryServer, server_command
 from usd_ros_bridge.ros import transport
 from usd_ros_bridge.ros.bridge import Bridge
 
@@ -140,11 +138,8 @@ needs_room = pytest.mark.skipif(not has_room(), reason="less than 16 MiB of shar
 @pytest.fixture
 def discovery_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """By a server, nodes of this process and of those that it starts find each other."""
-    server = DiscoveryServer(address="127.0.0.1", port=free_port())
-    command = server_command(server)
-    with Program(command.words, cwd=tmp_path, env=command.environment) as program:
-        program.wait_for(str(server.port))
-        monkeypatch.setenv("ROS_DISCOVERY_SERVER", server.location)
+    with discovery_servers.discovery_server(tmp_path) as address:
+        monkeypatch.setenv("ROS_DISCOVERY_SERVER", address)
         yield
 
 
