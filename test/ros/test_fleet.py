@@ -38,7 +38,7 @@ SHARDS = 3
 OPTIONS = ("--shards", str(SHARDS), "--backend", "kinematic")
 OF_SHARD = {1: ROBOTS[:2], 2: ROBOTS[2:4], 3: ROBOTS[4:]}
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.app, pytest.mark.process]
 
 
 @pytest.fixture

@@ -150,6 +150,7 @@ def test_most_images_of_another_process_arrive(ros_harness: Any) -> None:
 
 # Longer than the process may take that runs it: what that one prints is in the report.
 @pytest.mark.timeout(300)
+@pytest.mark.process
 @needs_room
 @own_process
 def test_most_images_arrive_with_a_discovery_server(discovery_server: None, ros_harness: Any) -> None:

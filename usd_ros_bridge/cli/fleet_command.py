@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -55,7 +56,8 @@ def fleet(ros_args: list[str] | None, /, **options: Any) -> None:
     # To be ended is no failure of a service, also while the backend is chosen.
     with ending_at_once():
         status = FleetProcesses(make_fleet(described)).run()
-    click.get_current_context().exit(status)
+    if status:
+        sys.exit(status)
 
 
 def _add_options_of_run() -> None:
