@@ -31,9 +31,8 @@ NAMES = (
     "view",
     "lockstep",
     "shards",
-    "discovery",
 )
-FLEET = ("shards", "discovery")
+FLEET = ("shards",)
 """They have a file of results of their own."""
 
 

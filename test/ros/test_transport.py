@@ -320,20 +320,6 @@ def test_a_node_starts_in_every_publication_mode(mode: str | None) -> None:
     assert (done.returncode, done.stdout.split()) == (0, ["starts"]), done.stderr
 
 
-def test_the_loopback_profile_with_a_thread_for_lists_is_the_profile_with_it() -> None:
-    def elements(text: str) -> list[str]:
-        return [each.tag.rpartition("}")[2] for each in ElementTree.fromstring(text).iter()]
-
-    plain, threaded = (
-        elements(transport.loopback_profile_xml(graph_thread=thread)) for thread in (False, True)
-    )
-    assert "data_writer" not in plain
-    own = elements(transport.profile_xml(transport.SEGMENT_BYTES, graph_thread=True))
-    added = [each for each in threaded if threaded.count(each) > plain.count(each)]
-    assert set(added) <= set(own)
-    assert {"data_writer", "publishMode", "max_bytes_per_period"} <= set(added)
-
-
 @pytest.mark.parametrize("variable", VARIABLES)
 @pytest.mark.parametrize("value", ["somewhere.xml", ""])
 def test_a_variable_of_the_user_is_left_alone(environment: dict[str, str], variable: str, value: str) -> None:
