@@ -32,7 +32,6 @@ from fleet_runs import (
 from usd_ros_bridge.fleet.backend_question import ANSWER_FLAG
 from usd_ros_bridge.testing.ros_observer import RosObserver
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "fleet" / "fleet.usda"
 ROBOTS = [f"robot_{number}" for number in range(6)]
 SHARDS = 3
 OPTIONS = ("--shards", str(SHARDS), "--backend", "kinematic")
