@@ -35,9 +35,8 @@ OWN = {
     "node_name",
     "params_file",
     "log_level",
-    "shared_clock",
 }
-SET_BY_THE_FLEET = {"shard", "lockstep"}
+SET_BY_THE_FLEET = {"shard"}
 TIMEOUT_S = 120.0
 
 
@@ -94,8 +93,6 @@ def test_each_shard_is_a_node_with_its_parameters(context: LaunchContext) -> Non
         "record": "run_2.mcap",
         "strict": True,
         "shard": "2/2",
-        "publish_clock": False,
-        "simulation_services": False,
     }
 
 

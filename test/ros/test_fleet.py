@@ -24,14 +24,13 @@ from fleet_runs import (
     FleetRun,
     JointStateLog,
     children,
-    command_of,
     is_running,
     kill,
     wait_until,
 )
-from usd_ros_bridge.fleet.backend_question import ANSWER_FLAG
 from usd_ros_bridge.testing.ros_observer import RosObserver
 
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "fleet" / "fleet.usda"
 ROBOTS = [f"robot_{number}" for number in range(6)]
 SHARDS = 3
 OPTIONS = ("--shards", str(SHARDS), "--backend", "kinematic")
@@ -203,16 +202,6 @@ def test_a_mistake_of_the_caller_ends_the_fleet(
     assert "Traceback" not in fleet.output
 
 
-def test_what_libraries_print_is_not_the_answer_about_the_backend(
-    run_fleet: Callable[..., FleetRun], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # OpenUSD then prints on standard output.
-    monkeypatch.setenv("TF_DEBUG", "AR_RESOLVER_INIT")
-    fleet = run_fleet("--shards", "2")
-    fleet.wait_until_ready(2)
-    assert fleet.interrupt() == 0
-
-
 def test_an_asset_that_is_not_there(ros_domain: int, tmp_path: Path) -> None:
     command = [*COMMAND, str(tmp_path / "no.usda"), "--shards", "2", "--backend", "kinematic"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=READY_S, check=False)
@@ -229,6 +218,18 @@ def test_more_shards_than_robots_is_said(run_fleet: Callable[..., FleetRun]) -> 
     fleet.wait_until_ready(8)
     fleet.wait_for("fleet: warning: 2 of 8 shards without a robot: 6 are enough")
     assert fleet.interrupt() == 0
+
+
+def test_the_simulation_is_ended_by_a_request(ros_domain: int, own_verbs: None, tmp_path: Path) -> None:
+    pytest.importorskip("mujoco", reason="MuJoCo is an extra: pip install mujoco")
+    pytest.importorskip("simulation_interfaces", reason="simulation_interfaces is not installed: make setup")
+    with FleetRun(EXAMPLE, "--shards", "1", cwd=tmp_path) as fleet:
+        fleet.wait_until_ready(1)
+        call = [sys.executable, "-m", "usd_ros_bridge", "service", "call", "/set_simulation_state"]
+        request = ["simulation_interfaces/srv/SetSimulationState", "{state: {state: 3}}"]
+        subprocess.run([*call, *request], check=True, capture_output=True, timeout=READY_S)
+        assert fleet.wait(timeout=READY_S) == 0, fleet.output
+        assert "fleet: shard 1 ended with status 0" in fleet.output
 
 
 def test_the_fleet_ends_where_the_reader_of_its_output_goes_away(ros_domain: int, asset: Path) -> None:
@@ -262,12 +263,3 @@ def test_closed_standard_streams(short_run: tuple[str, ...], closed: str, tmp_pa
     )
     assert (ended.returncode, "Traceback" in ended.stderr) == (0, False)
     assert sorted(path.name for path in tmp_path.glob("*.mcap")) == ["run_1.mcap", "run_2.mcap"]
-
-
-def test_the_process_that_chooses_the_backend_ends_with_the_fleet(run_fleet: Callable[..., FleetRun]) -> None:
-    fleet = run_fleet("--shards", "2")
-    (asked,) = wait_until(
-        lambda: [each for each in children(fleet.pid) if ANSWER_FLAG in command_of(each)], "the question"
-    )
-    assert fleet.interrupt(signal.SIGTERM) == 0
-    wait_until(lambda: not is_running(asked), "the end of the process that is asked")
