@@ -478,7 +478,9 @@ def check_terminal() -> Check:
 
 def check_cache() -> Check:
     """Check that the user's cache can be written, by a file there."""
-    remedy = "set XDG_CACHE_HOME to a directory that you may write; until then robot descriptions have no meshes"
+    remedy = (
+        "set XDG_CACHE_HOME to a directory that you may write; until then robot descriptions have no meshes"
+    )
     try:
         directory = user_cache("meshes").parent
         directory.mkdir(parents=True, exist_ok=True)
