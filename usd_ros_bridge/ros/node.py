@@ -311,7 +311,6 @@ def _load(options: NodeOptions, node: Any, planner: PlannerProcess | None, phase
         physics=wants_physics(options.backend, follows_clock=bool(node.get_clock().ros_time_is_active)),
         describes=options.bridge.publish_description,
         mesh_directory=options.bridge.mesh_directory,
-        uses_cache=options.plan_cache,
     )
 
     def begin(name: str) -> None:
