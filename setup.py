@@ -82,6 +82,7 @@ FEATURES = {
     "images": ["pillow"],
     "view": ["viser>=1.0"],
     "bags": ["rosbags>=0.11"],
+    "filters": ["regex>=2022.10"],
     "record": ["foxglove-sdk>=0.30", "mcap>=1.2", "rosbags>=0.11"],
 }
 ALL = sorted({requirement for requirements in FEATURES.values() for requirement in requirements})

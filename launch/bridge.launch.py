@@ -23,7 +23,6 @@ from launch_ros.parameter_descriptions import ParameterFile, ParameterValue
 NODE_PARAMETERS = {
     "asset": str,
     "strict": bool,
-    "plan_cache": bool,
     "backend": str,
     "real_time_factor": float,
     "start_paused": bool,
@@ -149,12 +148,6 @@ def generate_launch_description() -> LaunchDescription:
                 "strict",
                 default_value="",
                 description="Refuse an asset with an error (true or false). Empty: as in params_file.",
-            ),
-            DeclareLaunchArgument(
-                "plan_cache",
-                default_value="",
-                description="Keep the plan in the user's cache, and start from it while the asset's files are "
-                "unchanged (true or false). Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "packages",

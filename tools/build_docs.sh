@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Build the site into site/ (`make docs`), or serve it to its authors (`make docs-serve`): the environment is .venv-docs.
 #
-# `tools/build_docs.sh build|serve [MKDOCS_ARGUMENT...]`. Environment: PYTHON (default python3). No ROS and no OpenUSD is
-# needed: the Python reference is read from the source.
+# `tools/build_docs.sh build|serve [MKDOCS_ARGUMENT...]`. Environment: PYTHON (default python3). No ROS is
+# needed: the Python reference is read from the source. Examples of diagnostics are planned by the usd-core of .venv-docs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # Keep a sourced ROS 2 or an activated environment out of this environment.
@@ -10,15 +10,16 @@ unset PYTHONPATH PYTHONHOME LD_LIBRARY_PATH _ROS_WHEELS_BOOTSTRAP_COMPLETE
 
 readonly VENV=.venv-docs
 readonly REQUIREMENTS=tools/docs-requirements.txt
+readonly VERSIONS=tools/requirements/run.txt
 readonly MERMAID=tools/docs-mermaid.txt
 
-stamp="$VENV/.installed-$(cat "$REQUIREMENTS" "$MERMAID" tools/build_docs.sh | sha256sum | cut -c1-16)"
+stamp="$VENV/.installed-$(cat "$REQUIREMENTS" "$VERSIONS" "$MERMAID" tools/build_docs.sh | sha256sum | cut -c1-16)"
 if [[ ! -e "$stamp" ]] || ! "$VENV/bin/python" -c '' 2>/dev/null; then
-  echo "docs: installing mkdocs-material and mkdocstrings into $VENV" >&2
+  echo "docs: installing mkdocs-material, mkdocstrings and usd-core into $VENV" >&2
   rm -rf "$VENV"
   "${PYTHON:-python3}" -m venv "$VENV"
   pip=("$VENV/bin/python" -m pip --quiet --disable-pip-version-check)
-  "${pip[@]}" install --requirement "$REQUIREMENTS"
+  "${pip[@]}" install --requirement "$REQUIREMENTS" --constraint "$VERSIONS"
   # Diagrams are drawn by this file of the site, so that it needs no network.
   "${pip[@]}" download --no-deps --only-binary :all: --python-version 3.13 --require-hashes --dest "$VENV/mermaid" \
     --requirement "$MERMAID"

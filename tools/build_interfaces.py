@@ -2,7 +2,7 @@
 
 Run it with the Python of an environment that has the ROS wheels of the distribution:
 `.venv/bin/python tools/build_interfaces.py --distro kilted --wheel-dir DIR`. How is in
-usd_ros_bridge/testing/message_packages.py, which builds any message package.
+tools/message_packages.py, which builds any message package.
 
 The wheel also makes its environment a ROS 2 prefix (venv_ros_prefix.py): it is installed where the ROS wheels are
 and nowhere else, unlike the bridge's own wheel, which a simulator's Python may get.
@@ -17,14 +17,11 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
+from message_packages import WheelInfo, build_wheel, failure_of
+
 ROOT = Path(__file__).resolve().parent.parent
 INTERFACES = ROOT / "interfaces"
 NAME = "usd_ros_bridge_interfaces"
-
-# The bridge is not installed yet where its interfaces are built.
-sys.path.insert(0, str(ROOT))
-
-from usd_ros_bridge.testing.message_packages import WheelInfo, build_wheel, failure_of  # noqa: E402
 
 
 def main() -> int:

@@ -3,6 +3,7 @@
 The pages are written for GitHub and for the tests, which read them as they are. What the site needs differs in a few
 points, and the build changes them here:
 
+- Tables of some pages are made from the code here, and nowhere else (tools/reference_tables.py).
 - Links to files outside of docs/ (`../../examples/arm`) become addresses of the repository. A dead link is a warning,
   which fails a strict build.
 - A link whose text is the file name of a page (`[live.md](live.md)`) gets the title of that page.
@@ -20,6 +21,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,7 @@ _LOADED = re.compile(
     r"<(?:script|img|iframe)[^>]* src=[\"']?https?:[^>]*>|<link[^>]* rel=[\"']?stylesheet[^>]* href=[\"']?https?:[^>]*>"
 )
 _CODE = re.compile(r"`[^`\n]+`")
+_TABLE = "<!-- table: "
 
 
 def on_config(config: Any) -> Any:
@@ -57,7 +60,7 @@ def on_config(config: Any) -> Any:
 
 def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
     source = Path(page.file.abs_src_path)
-    text = _DIRECTIVE.sub("", markdown)
+    text = _DIRECTIVE.sub("", with_built_tables(markdown, source.name))
     return outside_of_fences(
         text,
         lambda part: table_pipes(
@@ -93,6 +96,27 @@ def on_post_build(config: Any, **_: Any) -> None:
     index.with_suffix(".js").write_text(
         f"var __index = {index.read_text(encoding='utf-8')}", encoding="utf-8"
     )
+
+
+def with_built_tables(text: str, name: str) -> str:
+    """Make the tables of a page that is built with the site."""
+    if _TABLE not in text or name not in _tables().BUILT:
+        return text
+    # Authors of the site make it again and again, and the code stays as it was imported.
+    return str(_made(text))
+
+
+@cache
+def _made(text: str) -> str:
+    return str(_tables().with_tables(text))
+
+
+@cache
+def _tables() -> Any:
+    sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
+    import reference_tables
+
+    return reference_tables
 
 
 def outside_of_fences(text: str, change: Callable[[str], str]) -> str:

@@ -1,7 +1,8 @@
 """Write the tables of the reference that follow from the code: options, commands, launch arguments, keys of JSON.
 
 `python tools/reference_tables.py` compares the pages with the code and exits with status 1 where they differ; `--write`
-writes them. A table stands between two comments of its page:
+writes them. The pages of BUILT are not compared: the build of the site fills their tables (tools/docs_hooks.py). A
+table is between two comments of its page:
 
     <!-- table: node parameters -->
     ...
@@ -34,7 +35,8 @@ from usd_ros_bridge.options import OPTIONS, Option
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
-PAGES = ("parameters.md", "launch_files.md", "command_line.md", "inspect_json.md")
+PAGES = ("parameters.md", "launch_files.md")
+BUILT = ("command_line.md", "inspect_json.md", "diagnostic_examples.md")
 BRIDGE_LAUNCH = "bridge.launch.py"
 SCHEMA = ROOT / "usd_ros_bridge" / "export" / "inspect.schema.json"
 NOTES: Mapping[str, Mapping[str, str]] = yaml.safe_load(
@@ -336,6 +338,16 @@ def type_of(schema: Mapping[str, Any]) -> str:
     return " or ".join(kind) if isinstance(kind, list) else str(kind)
 
 
+def diagnostic_examples() -> list[str]:
+    """Return the examples of diagnostics. They are planned here, with OpenUSD."""
+    support = str(ROOT / "test" / "support")
+    if support not in sys.path:
+        sys.path.append(support)
+    from finding_examples import examples
+
+    return examples()
+
+
 TABLES: Mapping[str, Callable[[], list[str]]] = {
     "node parameters": node_parameters,
     **{
@@ -346,6 +358,7 @@ TABLES: Mapping[str, Callable[[], list[str]]] = {
     "common options": common_options,
     "options by command": command_sections,
     "keys": json_keys,
+    "diagnostic examples": diagnostic_examples,
 }
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ from wheel_cache import WheelCache, default_directory
 ROOT = Path(__file__).resolve().parent.parent
 REQUIREMENTS = ROOT / "tools" / "requirements"
 BUILDER = ROOT / "tools" / "build_interfaces.py"
-GENERATORS = ROOT / "usd_ros_bridge" / "testing" / "message_packages.py"
+GENERATORS = ROOT / "tools" / "message_packages.py"
 DEFINITIONS = (".action", ".msg", ".srv", ".xml")
 PREFIX_MODULE = ROOT / "tools" / "venv_ros_prefix.py"
 DISTROS = tuple(sorted(path.stem for path in REQUIREMENTS.glob("*.txt") if path.stem not in ("run", "test")))

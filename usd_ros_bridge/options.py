@@ -715,12 +715,6 @@ class NodeOptions:
     strict: bool = _parameter(
         False, "Refuse an asset with errors: exit with status 1.", flag="--strict", launch=True
     )
-    plan_cache: bool = _parameter(
-        True,
-        "Keep the plan in the user's cache, and start from it while the asset's files are unchanged.",
-        flag="--no-plan-cache",
-        launch=True,
-    )
     backend: str = _parameter(
         "auto",
         "Source of the robot's state; auto: mujoco if forces matter, else kinematic.",

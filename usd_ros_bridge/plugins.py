@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, distributions
-from pathlib import Path
 from typing import Any, Final, Generic, TypeVar, cast
 
 from usd_ros_bridge.errors import BridgeError, error_text, quoted
@@ -286,8 +285,6 @@ def load_entry(entry: PluginEntry) -> object:
         missing = f"no module {error.name}" if isinstance(error, ModuleNotFoundError) else error_text(error)
         requirement = find_requirement(error)
         raise BridgeError(f"{missing}: {requirement.remedy}" if requirement else missing) from error
-    if not entry.builtin:
-        _loaded_modules.add(module_name.partition(".")[0])
     return found
 
 
@@ -309,9 +306,6 @@ def _find_attribute(module: object, value: str) -> object:
     return found
 
 
-_loaded_modules: set[str] = set()
-
-
 def installed_entries(group: str) -> tuple[PluginEntry, ...]:
     """Return the entry points of other distributions in a group of ours. Imports nothing of them.
 
@@ -325,25 +319,6 @@ def all_installed_entries() -> tuple[PluginEntry, ...]:
     """Return the entry points of other distributions in all groups of ours. Imports nothing of them."""
     groups = _installed(tuple(sys.path))
     return tuple(entry for group in sorted(groups) for entry in groups[group])
-
-
-def plugin_fingerprint() -> tuple[tuple[str, ...], ...]:
-    """Return what identifies the installed plug-ins of all groups: a plan that they took part in depends on them."""
-    return tuple(
-        (each.group, each.name, each.value, each.origin, each.version)
-        for _, entries in sorted(_installed(tuple(sys.path)).items())
-        for each in entries
-    )
-
-
-def plugin_files() -> tuple[Path, ...]:
-    """Return the Python files of the plug-ins that this process has imported: their sources, sorted."""
-    files = {
-        Path(file)
-        for name, module in tuple(sys.modules.items())
-        if name.partition(".")[0] in _loaded_modules and (file := getattr(module, "__file__", None))
-    }
-    return tuple(sorted(files))
 
 
 @lru_cache(maxsize=4)

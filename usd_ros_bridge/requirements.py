@@ -94,6 +94,12 @@ MCAP = Requirement(
     remedy='pip install "usd_ros_bridge[record]"',
     purpose="recovering recordings",
 )
+REGEX = Requirement(
+    label="regex",
+    modules=("regex",),
+    remedy='pip install "usd_ros_bridge[filters]", or apt install python3-regex',
+    purpose="filters of entity names",
+)
 JSONSCHEMA = Requirement(
     label="jsonschema",
     modules=("jsonschema",),
@@ -143,6 +149,7 @@ REQUIREMENTS = (
     FOXGLOVE,
     MCAP,
     BAGS,
+    REGEX,
     JSONSCHEMA,
     YAML,
     SCIPY,

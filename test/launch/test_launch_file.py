@@ -30,7 +30,6 @@ LAUNCH = ["launch", "usd_ros_bridge", "bridge.launch.py"]
 ARGUMENTS = {
     "asset",
     "strict",
-    "plan_cache",
     "packages",
     "backend",
     "real_time_factor",

@@ -168,7 +168,7 @@ def test_the_log_has_the_cause_the_remedy_and_the_place(
     mistake: Mistake, run: Callable[..., Node], tmp_path: Path
 ) -> None:
     asset = mistake.make(tmp_path)
-    node = run(asset, "--backend", "mujoco", "--no-plan-cache")
+    node = run(asset, "--backend", "mujoco")
     output = node.output_until(f"[{mistake.code}] {mistake.path}")
     line = output.splitlines()[-1]
     assert f"{mistake.severity} [{mistake.code}]" in line, output
@@ -184,7 +184,7 @@ def test_the_log_has_the_cause_the_remedy_and_the_place(
 def test_what_cannot_move_is_logged_for_the_backend_that_opens(
     mistake: Mistake, run: Callable[..., Node], tmp_path: Path
 ) -> None:
-    node = run(mistake.make(tmp_path), "--backend", "mujoco", "--no-plan-cache")
+    node = run(mistake.make(tmp_path), "--backend", "mujoco")
     output = node.output_until(": ready")
     (line,) = [each for each in output.splitlines() if "[WARN]" in each and "usd_ros_bridge scaffold" in each]
     assert mistake.path in line

@@ -5,7 +5,6 @@ from __future__ import annotations
 import array
 import fcntl
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -41,12 +40,9 @@ WARNING = "the asset is planned in the node's own process"
 class Node(LoggedProcess):
     """A node in a process of its own, with its output."""
 
-    def __init__(self, asset, *parameters, cache=None):
-        if cache is None:
-            parameters = (*parameters, "plan_cache:=false")
+    def __init__(self, asset, *parameters):
         given = [part for each in (f"asset:={asset}", *parameters) for part in ("-p", each)]
-        env = {} if cache is None else {"XDG_CACHE_HOME": str(cache)}
-        super().__init__([*NODE, "--ros-args", *given], title="the node", exit_status=None, env=env)
+        super().__init__([*NODE, "--ros-args", *given], title="the node", exit_status=None)
 
     @property
     def output(self):
@@ -98,8 +94,8 @@ def waiting_bytes(process):
 def start_node():
     started = []
 
-    def begin(*arguments, **options):
-        started.append(Node(*arguments, **options))
+    def begin(*arguments):
+        started.append(Node(*arguments))
         return started[-1]
 
     yield begin
@@ -235,62 +231,6 @@ def test_descriptions_come_from_the_stage_if_the_planner_dies(start, ros_harness
     start(plan)
     ros_harness.wait_for(lambda: described, what="the description")
     assert plan.stage.is_open
-
-
-# --- The plan cache --------------------------------------------------------------------------------------------
-
-
-def run_once(start_node, ros_harness, described, *arguments, cache):
-    """Run a node until it has described its robot; return whether it had a planner process."""
-    count = len(described)
-    node = start_node(*arguments, cache=cache)
-    node.wait_for_line("ready")
-    ros_harness.wait_for(lambda: len(described) > count, what="the description")
-    # The planner ends when the plan is kept. It would have begun before the node was ready.
-    until(lambda: not node.planner_now(), "the end of the planner")
-    return node
-
-
-def test_a_start_from_the_plan_cache_loads_no_openusd(start_node, ros_harness, tmp_path):
-    described = listen(ros_harness, "/arm/robot_description")
-    arguments = (ARM, "backend:=joint_states")
-    node = run_once(start_node, ros_harness, described, *arguments, cache=tmp_path)
-    assert list(tmp_path.glob("usd_ros_bridge/plans/*.plan"))
-    assert node.end() == 0
-    node = run_once(start_node, ros_harness, described, *arguments, cache=tmp_path)
-    assert not node.had_child()
-    assert not node.has_openusd()
-    assert described[-1].data == described[0].data
-    client = ParameterClient(ros_harness)
-    assert client.set("variants", ["/arm:gripper=suction"]) == ""
-    assert node.has_openusd()
-    ros_harness.wait_for(lambda: "suction" in described[-1].data, what="the next description")
-    assert node.end() == 0
-    assert WARNING not in node.output
-
-
-def test_an_edited_asset_is_planned_anew(start_node, ros_harness, tmp_path):
-    described = listen(ros_harness, "/arm/robot_description")
-    asset = tmp_path / "arm" / "arm.usda"
-    shutil.copytree(ARM.parent, asset.parent)
-    cache = tmp_path / "cache"
-    until(lambda: time.time() > asset.stat().st_ctime + 0.1, "files that are older than the start")
-    assert run_once(start_node, ros_harness, described, asset, cache=cache).end() == 0
-    for layer in asset.parent.glob("*.usda"):
-        layer.write_text(layer.read_text().replace("tool0", "tool1"))
-    node = run_once(start_node, ros_harness, described, asset, cache=cache)
-    assert node.had_child()
-    assert described[-1].data == described[0].data.replace("tool0", "tool1") != described[0].data
-    assert node.end() == 0
-
-
-def test_the_plan_cache_can_be_switched_off(start_node, ros_harness, tmp_path):
-    described = listen(ros_harness, "/arm/robot_description")
-    for _ in range(2):
-        node = run_once(start_node, ros_harness, described, ARM, "plan_cache:=false", cache=tmp_path)
-        assert node.had_child()
-        assert node.end() == 0
-    assert not list(tmp_path.glob("usd_ros_bridge/plans/*"))
 
 
 def test_the_node_imports_neither_openusd_nor_planning():

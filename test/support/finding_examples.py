@@ -1,4 +1,4 @@
-"""The examples of findings: a small asset for each code, and the page that shows them.
+"""The examples of findings: a small asset for each code, and what diagnostic_examples.md shows of them.
 
 `test/assets/findings/CODE.usda` is planned as `usd_ros_bridge inspect` does, codes of URDF are those of its export, and
 `CODE.urdf` is read as `usd_ros_bridge import` does.
@@ -22,9 +22,9 @@ from usd_ros_bridge.importing.robot_file import read_robot_file
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import PlanOptions
+from usd_ros_bridge.usd import quiet
 
 FOLDER = ROOT / "test" / "assets" / "findings"
-PAGE = ROOT / "docs" / "reference" / "diagnostic_examples.md"
 NO_CODES = ("Where it is", "Values of the wrong type")
 """Sections of diagnostics.md whose codes have no examples of their own."""
 HEADER = """#usda 1.0
@@ -55,8 +55,6 @@ OPTIONS: dict[str, tuple[str, PlanOptions]] = {
 
 _ADDRESS = re.compile(r"anon:0x\w+")
 """An anonymous layer in a message of OpenUSD, with its address."""
-_CUT = re.compile(r"introduced by @?\S*\.\.\.'")
-"""The end of a long message of OpenUSD, which may be cut in a path."""
 PLUGIN = "it needs a [plug-in](plugins.md)"
 WITHOUT: dict[str, str] = {
     "internal": "it is a bug of the bridge",
@@ -101,21 +99,15 @@ def files() -> dict[str, Path]:
 
 def read(code: str, file: Path) -> Example:
     """Plan, export or import an example, with the folder of the examples as working directory."""
-    with working_directory(FOLDER):
+    with working_directory(FOLDER), quiet():
         if file.suffix == ".urdf":
             found = read_robot_file(Path(file.name), lambda _: None).diagnostics
         else:
             _, options = OPTIONS.get(code, ("", PlanOptions()))
             plan = load_plan(file.name, physics=True, plan_options=options)
             found = exported(plan, code) if code.startswith("3.8.") else plan.diagnostics
-        lines = tuple(_stable(str(each)) for each in found)
+        lines = tuple(_ADDRESS.sub("anon:...", str(each).replace(f"{FOLDER}{os.sep}", "")) for each in found)
     return Example(code, file, found, lines)
-
-
-def _stable(line: str) -> str:
-    """Return a line without what differs from one clone to the next: addresses, and where a long path was cut."""
-    line = _ADDRESS.sub("anon:...", line.replace(f"{FOLDER}{os.sep}", ""))
-    return _CUT.sub("introduced by ...'", line)
 
 
 def exported(plan: BridgePlan, code: str) -> tuple[Diagnostic, ...]:
@@ -137,18 +129,17 @@ def working_directory(directory: Path) -> Iterator[None]:
         os.chdir(before)
 
 
-def page() -> str:
-    """Return the page."""
+def examples() -> list[str]:
+    """Return the lines of all examples, in the order of diagnostics.md, and of the codes that have none."""
     found = files()
-    parts = [_HEAD]
+    lines: list[str] = []
     for title, of_section in sections().items():
         made = [code for code in of_section if code in found]
         if made:
-            parts.append(f"## {title}\n")
-            parts += [_entry(read(code, found[code])) for code in made]
-    parts.append("## Codes without an example\n\n| code | reason |\n|---|---|\n")
-    parts += [f"| `{code}` | {reason} |\n" for code, reason in WITHOUT.items()]
-    return "\n".join(parts[: -len(WITHOUT)]) + "".join(parts[-len(WITHOUT) :])
+            lines += [f"## {title}", ""]
+            lines += [line for code in made for line in _entry(read(code, found[code])).split("\n")]
+    lines += ["## Codes without an example", "", "| code | reason |", "|---|---|"]
+    return lines + [f"| `{code}` | {reason} |" for code, reason in WITHOUT.items()]
 
 
 def _entry(example: Example) -> str:
@@ -162,24 +153,3 @@ def _entry(example: Example) -> str:
         f"### {example.code}\n\n[{name}](../../test/assets/findings/{name}){with_options}:\n\n"
         f"```{language}\n{asset}```\n\n```text\n{findings}```\n"
     )
-
-
-_HEAD = """# Diagnostics by example
-
-This page has a small asset for each code of [diagnostics.md](diagnostics.md), with the findings that it leads to. The
-files are in `test/assets/findings/` of the repository.
-
-| findings of | command |
-|---|---|
-| an asset | `usd_ros_bridge inspect FILE` |
-| its URDF | `usd_ros_bridge urdf FILE` |
-| a robot file | `usd_ros_bridge import FILE` |
-
-- An asset without units in its block begins as all of them do: metres, kilograms, seconds, Z-up. The blocks leave this
-  header out. Line numbers are those of the file.
-- A message ends with its remedy in brackets, and with the file and the line.
-- A fault can have consequences. Then the asset has more than one finding.
-- Values of the wrong type have [their own codes](diagnostics.md#values-of-the-wrong-type) and no examples here.
-
-`tools/write_finding_examples.py` writes this page from the files. A test reads each file and compares.
-"""

@@ -62,20 +62,3 @@ def differences(here, there, where="plan"):
             yield from differences(one, other, f"{where}[{number}]")
     elif here != there and not (here != here and there != there):
         yield f"{where}: {here!r} and {there!r}"
-
-
-class OddCatalog:
-    """A catalog whose answers are no bool: they cannot be kept."""
-
-    def contains(self, type_name):
-        return np.bool_(type_name)
-
-
-class Catalog:
-    """Interface types by name; to be pickled."""
-
-    def __init__(self, *names):
-        self.names = names
-
-    def contains(self, type_name):
-        return type_name in self.names

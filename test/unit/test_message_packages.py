@@ -17,11 +17,12 @@ MANIFEST = """<package format="3">
   <depend>std_msgs</depend>
 </package>
 """
+TOOL = Path(__file__).parents[2] / "tools" / "message_packages.py"
 PREFIX_HAS_GENERATORS = (Path(sys.prefix) / "lib" / "rosidl_generator_c" / "rosidl_generator_c").exists()
 
 
 def build(folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "usd_ros_bridge.testing.message_packages", str(folder)]
+    command = [sys.executable, str(TOOL), str(folder)]
     command += ["--wheel-dir", str(folder / "wheels")]
     return subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
 

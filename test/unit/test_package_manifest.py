@@ -39,6 +39,7 @@ PIP_ONLY = {
     "mcap": "recovering recordings",
     "newton": "the backend newton",
     "ray": "sweeps",
+    "regex": "filters of entity names",
     "textual": "the live view, from textual 1.0 on",
     "viser": "the page in a browser",
     "warp": "the backend newton",
@@ -57,7 +58,6 @@ WITH_ANOTHER = {
     "mujoco_usd_converter": "an environment of its own",
     "urdf_usd_converter": "an environment of its own",
     "usdex": "an environment of its own",
-    "wheel": "the tools that build a wheel",
     "compression": "Python 3.14",
 }
 """Modules that are imported only in code that needs another one first."""

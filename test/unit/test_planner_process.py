@@ -15,8 +15,8 @@ from usd_ros_bridge.errors import AssetError, BridgeError, VariantError
 from usd_ros_bridge.export.mesh_files import MeshCache
 from usd_ros_bridge.export.urdf import UrdfExporter
 from usd_ros_bridge.options import PlanOptions, ReadOptions, VariantSelection
-from usd_ros_bridge.planner_process import PlannerError, PlannerProcess, start_planner
-from usd_ros_bridge.start_phases import CACHED, OPENING, PLANNING
+from usd_ros_bridge.planner_process import PlannerError, start_planner
+from usd_ros_bridge.start_phases import OPENING, PLANNING
 from usd_ros_bridge.usd import quiet
 from usd_ros_bridge.usd.population import left_out
 from usd_ros_bridge.usd.session import DeferredStage, StageSession
@@ -50,18 +50,6 @@ def test_its_phases_are_those_of_a_plan_made_here(planner):
     planner.plan(job(ARM), there.append)
     load_plan(str(ARM), progress=here.append)
     assert there == here == [OPENING, PLANNING]
-
-
-def test_a_plan_of_the_cache_says_so(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    phases = []
-    for _ in range(2):
-        with PlannerProcess() as process:
-            process.plan(job(ARM, uses_cache=True, describes=True), phases.append)
-            # To the end: then the plan is in the cache.
-            if phases[-1] != CACHED:
-                list(process.descriptions())
-    assert phases == [OPENING, PLANNING, CACHED]
 
 
 def test_the_comparison_sees_a_difference():

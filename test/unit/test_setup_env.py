@@ -22,9 +22,8 @@ def clone(tmp_path: Path) -> Path:
     target = tmp_path / "clone"
     for name in ("tools", "interfaces"):
         shutil.copytree(ROOT / name, target / name, ignore=shutil.ignore_patterns("__pycache__"))
-    (target / "usd_ros_bridge" / "testing").mkdir(parents=True)
-    inputs = ("usd_ros_bridge/__init__.py", "usd_ros_bridge/testing/message_packages.py")
-    for name in ("Makefile", "setup.py", "setup.cfg", "pyproject.toml", *inputs):
+    (target / "usd_ros_bridge").mkdir()
+    for name in ("Makefile", "setup.py", "setup.cfg", "pyproject.toml", "usd_ros_bridge/__init__.py"):
         shutil.copyfile(ROOT / name, target / name)
     return target
 

@@ -478,9 +478,11 @@ def check_terminal() -> Check:
 
 def check_cache() -> Check:
     """Check that the user's cache can be written, by a file there."""
-    remedy = "set XDG_CACHE_HOME to a directory that you may write; until then each start plans again"
+    remedy = (
+        "set XDG_CACHE_HOME to a directory that you may write; until then robot descriptions have no meshes"
+    )
     try:
-        directory = user_cache("plans").parent
+        directory = user_cache("meshes").parent
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory):
             pass

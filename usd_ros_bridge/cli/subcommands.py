@@ -78,7 +78,6 @@ def inspect(as_json: bool, physics: bool, strict: bool, **options: Any) -> None:
     "watch",
     "tf_output",
     "mesh_uris",
-    "plan_cache",
     "record",
     "duration",
     "foxglove",

@@ -87,7 +87,7 @@ def _address(port: int | None, host: str | None, *, opens: bool) -> PageAddress:
 
 @click.command()
 @asset_options
-@table_options("backend_options", "watch", "plan_cache")
+@table_options("backend_options", "watch")
 @_with_address
 @click.option(
     "--no-bridge",

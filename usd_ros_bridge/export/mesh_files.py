@@ -97,17 +97,6 @@ class MeshCache:
         self._images: dict[str, str | Diagnostic] = {}
         self._known: dict[tuple[int, bool], tuple[Mesh, MeshFile]] = {}
         self._unwritable: Diagnostic | None = None
-        self._files: set[str] = set()
-
-    @property
-    def files(self) -> frozenset[str]:
-        """Return the absolute paths of all files that meshes were found in or written to."""
-        return frozenset(self._files)
-
-    @property
-    def is_writable(self) -> bool:
-        """Return whether all files could be written so far."""
-        return self._unwritable is None
 
     def write(self, mesh: Mesh, *, path: str, color: Color | None = None) -> MeshFile | Diagnostic:
         """Return the file that holds `mesh`. Write it unless it exists.
@@ -236,10 +225,7 @@ class MeshCache:
             found = file.stat().st_size
         except OSError:
             return False
-        is_complete = found > 0 if size is None else found == size
-        if is_complete:
-            self._files.add(str(_absolute(file)))
-        return is_complete
+        return found > 0 if size is None else found == size
 
     def _write_file(self, name: str, content: bytes) -> None:
         """Write a file.
@@ -254,7 +240,6 @@ class MeshCache:
         try:
             part.write_bytes(content)
             part.replace(self.directory / name)
-            self._files.add(str(_absolute(self.directory / name)))
         except BaseException:
             part.unlink(missing_ok=True)
             raise

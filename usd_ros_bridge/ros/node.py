@@ -313,7 +313,6 @@ def _load(options: NodeOptions, node: Any, planner: PlannerProcess | None, phase
         ),
         describes=options.bridge.publish_description,
         mesh_directory=options.bridge.mesh_directory,
-        uses_cache=options.plan_cache,
     )
 
     def begin(name: str) -> None:

@@ -4,5 +4,6 @@
 set -euo pipefail
 wheels=$(mktemp -d)
 trap 'rm -rf "$wheels"' EXIT
-"$1" -m usd_ros_bridge.testing.message_packages "$(dirname "${BASH_SOURCE[0]}")/motor_msgs" --wheel-dir "$wheels"
+here=$(dirname "${BASH_SOURCE[0]}")
+"$1" "$here/../../../tools/message_packages.py" "$here/motor_msgs" --wheel-dir "$wheels"
 "$1" -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall "$wheels"/*.whl

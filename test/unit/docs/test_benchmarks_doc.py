@@ -51,7 +51,6 @@ TABLES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("fleet.1000.resident",),
         ("image.1080p.arrived", "image.1080p.latency"),
         ("startup.first_tf", "startup.first_tf_joint_states"),
-        ("startup.first_tf_cached", "startup.first_tf_joint_states_cached"),
         ("controllers.trajectory.cubic.tick", "controllers.trajectory.quintic.tick"),
         ("controllers.trajectory.cubic.tick_paced", "controllers.trajectory.quintic.tick_paced"),
         ("controllers.trajectory_deviation.cubic", "controllers.trajectory_deviation.quintic"),

@@ -99,6 +99,14 @@ def test_directives_of_tests_are_removed_and_titles_of_blocks_kept(hooks: Simple
     )
 
 
+def test_tables_that_are_built_with_the_site(hooks: SimpleNamespace) -> None:
+    text = page_path("command_line.md").read_text()
+    made = hooks.with_built_tables(text, "command_line.md")
+    assert "### inspect\n" in made
+    assert "The site has" not in made
+    assert hooks.with_built_tables(text, "parameters.md") == text
+
+
 def test_pipes_in_tables_and_none_elsewhere(hooks: SimpleNamespace) -> None:
     text = "| `a\\|b` | c\\|d |\n`a\\|b`\n```\n| `a\\|b` |\n```\n"
     assert hooks.outside_of_fences(text, hooks.table_pipes) == (

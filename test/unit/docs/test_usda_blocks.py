@@ -31,9 +31,6 @@ HEADER = """#usda 1.0
 )
 """
 
-FAULTY = "diagnostic_examples.md"
-"""The page whose blocks are faulty on purpose: test_diagnostic_examples_doc.py reads them."""
-
 COMPLETE = {"robot", "frame", "joint", "topic", "service", "action", "error", "warning"}
 """Kinds of facts that a listing gives all of, or none."""
 
@@ -42,8 +39,6 @@ def usda_blocks() -> list[tuple[Block, Block | None]]:
     """All usda blocks, each with the text block that follows it directly."""
     found = []
     for page in PAGES:
-        if page.name == FAULTY:
-            continue
         of_page = blocks(page)
         following: list[Block | None] = [*of_page, None]
         for block, behind in zip(of_page, following[1:], strict=True):

@@ -95,3 +95,17 @@ def test_a_variant_set_that_is_referenced_often_is_reported_once(tmp_path: Path)
     text = "".join(f'def "robot_{number}" (references = @./tool.usda@) {{}}\n' for number in range(3))
     found = findings(tmp_path, text, codes=("1.2.4.default",))
     assert [each.path for each in found] == ["/robot_0"]
+
+
+def test_a_long_path_of_the_folder_leaves_the_message_as_it_is(tmp_path: Path) -> None:
+    deep = tmp_path / ("d" * 100)
+    deep.mkdir()
+    text = (
+        'def "robot" (references = @./missing.usda@) {\ndef "part" (payload = @./payload.usda@</gone>) {}\n}'
+    )
+    codes = ("1.2.5.asset", "1.2.5.default_prim")
+    messages = [[each.message for each in findings(place, text, codes=codes)] for place in (tmp_path, deep)]
+    assert messages[0] == messages[1]
+    missing, unresolved = messages[0]
+    assert "@missing.usda@" in missing
+    assert "@payload.usda@</gone>" in unresolved

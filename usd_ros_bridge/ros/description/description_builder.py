@@ -12,7 +12,7 @@ from usd_ros_bridge.api import read_physics
 from usd_ros_bridge.export.mesh_files import MeshCache
 from usd_ros_bridge.export.urdf import Urdf, UrdfExporter
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.planner_process import CachedDescriptions, PlannerError, PlannerProcess
+from usd_ros_bridge.planner_process import PlannerError, PlannerProcess
 from usd_ros_bridge.process_settings import short_switch_interval
 from usd_ros_bridge.reporting import describe
 from usd_ros_bridge.usd.session import StageSession
@@ -89,7 +89,7 @@ class DescriptionBuilder:
         self._work = threading.Condition()
         self._wanted: tuple[BridgePlan, Callable[[], Finish]] | None = None
         self._plan: BridgePlan | None = None
-        self._planner: PlannerProcess | CachedDescriptions | None = None
+        self._planner: PlannerProcess | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
         self._is_first = True
@@ -254,9 +254,7 @@ class DescriptionBuilder:
             self._wait_for_tick(_nobody)
             yield robot, exporter.robot(robot)
 
-    def _each_received(
-        self, plan: BridgePlan, planner: PlannerProcess | CachedDescriptions
-    ) -> Iterator[tuple[int, Urdf]]:
+    def _each_received(self, plan: BridgePlan, planner: PlannerProcess) -> Iterator[tuple[int, Urdf]]:
         """Yield what the planner process makes.
 
         Raises:

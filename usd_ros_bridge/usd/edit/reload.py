@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from pxr import Ar, Sdf, Tf, Usd, UsdUtils
 
@@ -22,16 +22,9 @@ from usd_ros_bridge.usd.layer_files import (
     outer_file,
     run_within,
 )
-from usd_ros_bridge.usd.layer_scan import clip_faults, evaluated_path, external_references, scan_layers
+from usd_ros_bridge.usd.layer_scan import clip_faults, evaluated_path, scan_layers
 from usd_ros_bridge.usd.packages import SCHEME, PackageMap, is_package_path, split_package_path
-from usd_ros_bridge.usd.read.composition import composition_diagnostics
-from usd_ros_bridge.usd.resolver import RESOLVER_TYPE
 from usd_ros_bridge.usd.tf_errors import first_line, quiet
-
-_SEARCH_PATH: Final = "PXR_AR_DEFAULT_SEARCH_PATH"
-_OWN_FORMATS: Final = frozenset({"sdf", "usd", "usda", "usdc", "usdz"})
-_DYNAMIC: Final = ("${", "`", ":SDF_FORMAT_ARGS:")
-"""Marks of asset paths that lead to more, or to something else, than they say."""
 
 
 def asset_files(stage: Any) -> frozenset[str]:
@@ -54,64 +47,6 @@ def is_asset_file(stage: Any, file: Path) -> bool:
             if file.samefile(each):
                 return True
     return False
-
-
-def source_files(stage: Any) -> frozenset[str] | None:
-    """Return all files that the content of a stage depends on: as `asset_files`, and textures.
-
-    Files that were searched without success are among them: the content is another one if they appear.
-
-    Returns:
-        None if more than files decides the content: another resolver, file format or search path, value clips,
-        expressions in asset paths, or arcs that could not be composed.
-    """
-    if os.environ.get(_SEARCH_PATH) or _has_other_resolver() or composition_diagnostics(stage):
-        return None
-    if _has_clips(stage):
-        return None
-    layers = _layers(stage)
-    own = set(stage.GetLayerStack(includeSessionLayers=True)) - set(stage.GetLayerStack(False))
-    if set(stage.GetUsedLayers(includeClipLayers=True)) - own - set(layers):
-        return None
-    files = set()
-    with Ar.ResolverContextBinder(stage.GetPathResolverContext()):
-        for layer in layers:
-            found = _files_of_layer(layer)
-            if found is None:
-                return None
-            files |= found
-    return frozenset(files)
-
-
-def _files_of_layer(layer: Any) -> set[str] | None:
-    """Return the file of a layer and all that its asset paths lead to; None if they are unknown."""
-    if layer.GetFileFormat().formatId not in _OWN_FORMATS or layer.expressionVariables:
-        return None
-    file = outer_file(layer.realPath)
-    files = {file}
-    for path in set[str]().union(*external_references(layer)):
-        is_in_package = is_package_path(path)
-        if any(mark in path for mark in _DYNAMIC) or ("://" in path and not is_in_package):
-            return None
-        found = str(Ar.GetResolver().Resolve(Sdf.ComputeAssetPathRelativeToLayer(layer, path)))
-        if found:
-            files.add(outer_file(found))
-        elif is_in_package:
-            return None
-        if not is_in_package:
-            # Beside the layer is where OpenUSD looks first.
-            files.add(os.path.normpath(Path(file).parent / path))
-    return files
-
-
-def _has_other_resolver() -> bool:
-    known = {"ArDefaultResolver", RESOLVER_TYPE}
-    return any(each.typeName not in known for each in Tf.Type.FindByName("ArResolver").GetAllDerivedTypes())
-
-
-def _has_clips(stage: Any) -> bool:
-    roots = [stage.GetPseudoRoot(), *stage.GetPrototypes()]
-    return any(prim.HasMetadata("clips") for root in roots for prim in Usd.PrimRange.AllPrims(root))
 
 
 def read_versions(stage: Any) -> dict[str, FileVersion]:

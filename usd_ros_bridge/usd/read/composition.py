@@ -97,14 +97,17 @@ def arc_sites(stage: Usd.Stage) -> dict[Diagnostic, ArcSite]:
     """Return `composition_diagnostics`, and where the arc of each is authored."""
     notes = _noted(stage)
     packages = _packages_of(stage) if resolution_in_use() is PackageResolution.PLUGIN else None
+    folder = os.path.dirname(stage.GetRootLayer().realPath)  # noqa: PTH120 - "" for a layer without a file
     found: dict[Diagnostic, ArcSite] = {}
+
+    def described(error: Any) -> Diagnostic:
+        known = _of_package(error, packages)
+        return known or _of_error(error, folder, suggests=len(found) < MAX_SUGGESTED)
+
     if notes is None:
         found |= _host_diagnostics(stage) if packages is None else {}
         for error in _errors(stage):
-            found.setdefault(
-                _of_package(error, packages) or _of_error(error, suggests=len(found) < MAX_SUGGESTED),
-                _site(error),
-            )
+            found.setdefault(described(error), _site(error))
         return found
     refused = {
         (identifier, site.layer): (diagnostic, site) for identifier, site, diagnostic in notes if identifier
@@ -114,9 +117,7 @@ def arc_sites(stage: Usd.Stage) -> dict[Diagnostic, ArcSite]:
         site = _site(error)
         own, noted = refused.get((site.asset_path, site.layer), (None, site))
         if own is None:
-            found.setdefault(
-                _of_package(error, packages) or _of_error(error, suggests=len(found) < MAX_SUGGESTED), site
-            )
+            found.setdefault(described(error), site)
         else:
             # OpenUSD says on which prim the layer is missing; that it is, is no news.
             placed.add(own)
@@ -153,12 +154,15 @@ def _prim_path(error: Any) -> str:
     return "" if path == "/" else path
 
 
-def _of_error(error: Any, *, suggests: bool) -> Diagnostic:
+def _of_error(error: Any, folder: str, *, suggests: bool) -> Diagnostic:
+    """Return the diagnostic of an error. Files below `folder`, that of the root layer, are named from there."""
     code, remedy = CODES.get(type(error).__name__, OTHER)
-    text = quoted(" ".join(_text(error).split()))
+    text = " ".join(_text(error).split())
+    # Before the text is cut: a long path would leave nothing else of it.
+    text = quoted(text.replace(f"@{folder}{os.sep}", "@") if folder else text)
     if code == _MISSING:
         file = Path(_site(error).asset_path)
-        # OpenUSD's text begins with directories, and may be cut before the name.
+        # The text may begin with directories, and be cut before the name.
         text = f"{quoted(file.name)}: {text}"
         question = did_you_mean(file.name, _neighbours(file)) if suggests else ""
         remedy = f"{question} {remedy}" if question else remedy

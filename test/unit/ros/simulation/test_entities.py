@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import random
+import sys
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -28,7 +29,7 @@ from usd_ros_bridge.ros.simulation.entities import (
     unique_names,
 )
 from usd_ros_bridge.ros.simulation.entity_services import EntityServices
-from usd_ros_bridge.ros.simulation.name_patterns import NamePattern, TooCostlyError
+from usd_ros_bridge.ros.simulation.name_patterns import NamePattern
 from usd_ros_bridge.spatial.transforms import axis_rotation, compose, exponential, inverse, pose, to_matrix
 
 
@@ -155,8 +156,10 @@ def test_names_are_unique_whatever_the_paths():
         ("^a{,2}$", "aaa", False),
         (r"^a\.b$", "axb", False),
         ("^[]a-]+$", "a]-", True),
-        ("[[.-.]]", "a-b", True),
-        ("[[=a=]]b", "ab", True),
+        (r"^[\d]+$", "d", True),
+        ("[[&&]", "&", True),
+        ("^a$", "a\n", False),
+        ("[[:alpha:]]", "\u00e9", False),
         ("x|", "rover", True),
         ("^$", "", True),
         ("b^a", "b^a", False),
@@ -179,6 +182,11 @@ def test_names_are_matched_by_posix_extended_expressions(pattern, name, matches)
         "^*",
         "a{99999999999}",
         "a{2,1}",
+        "a{}",
+        "a+?",
+        "a{2}*",
+        "(?R)",
+        "[[=a=]]",
         "a{x}",
         "a{",
         "{2}",
@@ -213,7 +221,7 @@ _PATTERNS = st.recursive(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     start=st.sampled_from(["", "^"]),
     inner=_PATTERNS,
@@ -238,21 +246,18 @@ def regexec(pattern: str, names: list[str]) -> list[bool]:
         library.regfree(compiled)
 
 
-@pytest.mark.parametrize(
-    "pattern", ["((.+)+)+X", "(a*)*(b*)*c{200}", "((a|aa)+)+$X", "(x+x+)+y", "(.*){50}X"]
-)
-def test_expressions_that_explode_elsewhere_are_matched_in_linear_time(pattern):
-    expression = NamePattern(pattern)
-    # Exponential time would be ended by the time-out of pytest.
-    assert not any(expression.matches(f"robot_{index}/link_a") for index in range(1000))
+@pytest.mark.parametrize("pattern", ["((a|aa)+)+$", "(a|b)*a(a|b){120}X"])
+def test_an_expression_that_takes_too_long_is_refused(pattern):
+    expression, begin = NamePattern(pattern), time.thread_time()
+    with pytest.raises(ValueError, match="simpler expression"):
+        any(expression.matches("a" * 250 + f"!{index}") for index in range(100_000))
+    assert time.thread_time() - begin < 2.0
 
 
-def test_expression_that_takes_too_many_steps_is_refused():
-    generator = random.Random(14)
-    expression = NamePattern("(a|b)*a(a|b){120}X")
-    names = ("".join(generator.choices("ab", k=256)) for _ in range(100_000))
-    with pytest.raises(TooCostlyError, match="simpler expression"):
-        any(expression.matches(name) for name in names)
+def test_without_the_library_a_filter_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "regex", None)
+    with pytest.raises(ValueError, match="apt install python3-regex"):
+        NamePattern("a")
 
 
 def test_tags_pass_where_any_or_all_are_there():

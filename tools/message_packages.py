@@ -1,10 +1,11 @@
 """Build message packages into wheels with the rosidl generators of the ROS wheels: no CMake, no colcon.
 
-    python -m usd_ros_bridge.testing.message_packages FOLDER... --wheel-dir DIR
+    python tools/message_packages.py FOLDER... --wheel-dir DIR
 
 Run it with the Python of an environment that has the ROS wheels: `pip install "usd_ros_bridge[kilted]" wheel`. It needs
-gcc, g++ and Python's headers. Each FOLDER has a package.xml, and .msg, .srv or .action files in msg/, srv/ or action/.
-The wheel makes their types known to rclpy, to the ament index and to other message packages.
+gcc, g++ and Python's headers, and imports nothing of this repository. Each FOLDER has a package.xml, and .msg, .srv or
+.action files in msg/, srv/ or action/. The wheel makes their types known to rclpy, to the ament index and to other
+message packages.
 
 It does what rosidl_generate_interfaces() does in CMake for the parts that rclpy on Fast DDS uses: C structures, Python
 modules, the C type supports of Fast DDS and of introspection.
@@ -31,8 +32,6 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from usd_ros_bridge.errors import BridgeError, error_text
-
 PREFIX = Path(sys.prefix)
 TYPE_SUPPORTS = ("rosidl_typesupport_fastrtps_c", "rosidl_typesupport_introspection_c")
 KINDS = ("action", "msg", "srv")
@@ -43,6 +42,10 @@ RUNTIME = (
     "ros-wheels-bootstrapper",
 )
 """What the generated code imports and links, and what makes its libraries found."""
+
+
+class PackageError(Exception):
+    """A folder is no message package, or a compiler is missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +107,7 @@ def main() -> int:
     try:
         check_folders(options.folders)
         wheel = build_wheel(options.folders, describe_wheel(options.folders), options.wheel_dir)
-    except (subprocess.CalledProcessError, BridgeError, ImportError, OSError) as error:
+    except (subprocess.CalledProcessError, PackageError, ImportError, OSError) as error:
         print(f"{', '.join(map(str, options.folders))}: {_one_line(error)}", file=sys.stderr)
         return 1
     print(wheel)
@@ -115,22 +118,22 @@ def check_folders(folders: Sequence[Path]) -> None:
     """Check what the generators would not find, or say in many lines.
 
     Raises:
-        BridgeError: A folder is no message package, or a compiler is missing.
+        PackageError: A folder is no message package, or a compiler is missing.
     """
     for folder in folders:
         if not (folder / "package.xml").is_file():
-            raise BridgeError(f"there is no {folder / 'package.xml'}")
+            raise PackageError(f"there is no {folder / 'package.xml'}")
         if not any(path for kind in KINDS for path in folder.glob(f"{kind}/*.{kind}")):
-            raise BridgeError(f"{folder} has no definitions, such as msg/Heat.msg")
+            raise PackageError(f"{folder} has no definitions, such as msg/Heat.msg")
     for compiler in ("gcc", "g++"):
         if shutil.which(compiler) is None:
-            raise BridgeError(f"{compiler} is not installed")
+            raise PackageError(f"{compiler} is not installed")
 
 
 def _one_line(error: Exception) -> str:
     """Return the line that says what is wrong: generators and compilers say it last, or behind `error:`."""
     if not isinstance(error, subprocess.CalledProcessError):
-        return error_text(error)
+        return str(error)
     lines = [line.strip() for line in f"{error.stdout}\n{error.stderr}".splitlines() if line.strip()]
     faults = [line for line in lines if "error:" in line]
     unknown = re.fullmatch(r"KeyError: '(\w+)'", lines[-1]) if lines else None
@@ -214,14 +217,14 @@ def _read_manifest(folder: Path) -> ElementTree.ElementTree[Any]:
     try:
         return ElementTree.parse(folder / "package.xml")
     except ElementTree.ParseError as error:
-        raise BridgeError(f"{folder / 'package.xml'} is no XML: {error}") from error
+        raise PackageError(f"{folder / 'package.xml'} is no XML: {error}") from error
 
 
 def _text(tree: ElementTree.ElementTree[Any], tag: str) -> str:
     """Return the text of an element that a package.xml has."""
     element = tree.find(tag)
     if element is None or not element.text:
-        raise BridgeError(f"package.xml has no <{tag}>")
+        raise PackageError(f"package.xml has no <{tag}>")
     return element.text.strip()
 
 
