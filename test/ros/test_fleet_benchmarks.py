@@ -15,7 +15,7 @@ from benchmarks import processes, shards
 from benchmarks.harness import Options
 
 # The benchmarks themselves wait longer for their processes than other tests may take.
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400), pytest.mark.app, pytest.mark.process]
 
 
 def values(results: object) -> dict[str, float]:

@@ -26,6 +26,7 @@ def fleet(**options: Any) -> list[FleetShard]:
     return make_fleet(FleetOptions(asset=ASSET, parameters=parameters, **{"shards": 2, **options}))
 
 
+@pytest.mark.process
 def test_the_description_needs_neither_ros_nor_openusd() -> None:
     code = (
         "import sys; import usd_ros_bridge.fleet.fleet, usd_ros_bridge.fleet.fleet_processes; "
@@ -218,6 +219,7 @@ def test_a_mistake_is_one_line(options: dict[str, Any], says: str) -> None:
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.process
 def test_modules_in_the_working_directory_are_not_imported(tmp_path: Path) -> None:
     (tmp_path / "click.py").write_text("raise SystemExit('the wrong module')")
     code = (
