@@ -29,7 +29,6 @@ NAMES = (
     "recording",
     "sweep",
     "view",
-    "lockstep",
     "shards",
     "discovery",
 )

@@ -27,7 +27,6 @@ from launch.events import Shutdown
 from launch.events.process import ProcessExited, ProcessIO
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
-from launch_ros.substitutions import ExecutableInPackage
 
 from usd_ros_bridge.errors import OptionError, quoted
 from usd_ros_bridge.fleet.discovery_server import server_command
@@ -100,14 +99,11 @@ def fleet_options(context: LaunchContext) -> FleetOptions:
             *(["--params-file", params_file] if params_file else []),
             *("--log-level", given(context, "log_level")),
         ],
-        lockstep=given(context, "shared_clock") != "false",
         remote=RemoteShell(
             ssh=given(context, "ssh"),
             setup=given(context, "remote_setup"),
             command=given(context, "remote_command"),
         ),
-        # The Python of `ros2 launch` may lack OpenUSD; the executable starts the one it was installed with.
-        command=[ExecutableInPackage(PACKAGE, PACKAGE).perform(context)],
     )
 
 
@@ -252,12 +248,6 @@ def generate_launch_description() -> LaunchDescription:
             ),
             DeclareLaunchArgument("shards", description="Number of bridges. Required."),
             *own,
-            DeclareLaunchArgument(
-                "shared_clock",
-                default_value="true",
-                choices=["true", "false"],
-                description="Shards that simulate step together, by the clock of the first one (lockstep).",
-            ),
             *of_bridge,
             OpaqueFunction(function=fleet_actions),
         ]

@@ -41,9 +41,8 @@ OWN = {
     "ssh",
     "remote_setup",
     "remote_command",
-    "shared_clock",
 }
-SET_BY_THE_FLEET = {"shard", "lockstep"}
+SET_BY_THE_FLEET = {"shard"}
 TIMEOUT_S = 120.0
 
 
@@ -100,8 +99,6 @@ def test_each_shard_is_a_node_with_its_parameters(context: LaunchContext) -> Non
         "record": "run_2.mcap",
         "strict": True,
         "shard": "2/2",
-        "publish_clock": False,
-        "simulation_services": False,
     }
 
 

@@ -26,7 +26,6 @@ from fleet_runs import (
     FleetRun,
     JointStateLog,
     children,
-    command_of,
     is_running,
     kill,
     wait_until,
@@ -34,7 +33,6 @@ from fleet_runs import (
 from free_ports import free_port
 from own_process import own_process
 from programs import Program
-from usd_ros_bridge.fleet.backend_question import ANSWER_FLAG
 from usd_ros_bridge.testing.ros_observer import RosObserver
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "fleet" / "fleet.usda"
@@ -411,16 +409,6 @@ def test_a_bridge_that_is_killed_on_another_machine_is_started_again(
     assert fleet.interrupt() == 0
 
 
-def test_what_libraries_print_is_not_the_answer_about_the_backend(
-    run_fleet: Callable[..., FleetRun], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # OpenUSD then prints on standard output.
-    monkeypatch.setenv("TF_DEBUG", "AR_RESOLVER_INIT")
-    fleet = run_fleet("--shards", "2")
-    fleet.wait_until_ready(2)
-    assert fleet.interrupt() == 0
-
-
 def test_an_asset_that_is_not_there(ros_domain: int, tmp_path: Path) -> None:
     command = [*COMMAND, str(tmp_path / "no.usda"), "--shards", "2", "--backend", "kinematic"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=READY_S, check=False)
@@ -437,35 +425,12 @@ def test_more_shards_than_robots_is_said(run_fleet: Callable[..., FleetRun]) -> 
     assert fleet.interrupt() == 0
 
 
-def test_shards_that_simulate_share_one_clock(
-    ros_domain: int, tmp_path: Path, observe: Callable[[], JointStateLog]
-) -> None:
-    """Also that one shard has what a domain has once: /clock, the simulation services, RViz's service."""
-    pytest.importorskip("mujoco", reason="MuJoCo is an extra: pip install mujoco")
-    node = observe().observer.node
-    with FleetRun(EXAMPLE, "--shards", "2", cwd=tmp_path) as fleet:
-        assert "2 shards ready, 3 robots" in fleet.wait_until_ready(2)
-        wanted = {f"/{robot}/joint_states": n for robot, n in {"rover_1": 1, "rover_2": 2, "arm": 2}.items()}
-        for topic, shard in {"/clock": 1, **wanted}.items():
-            wait_until(
-                lambda topic=topic, shard=shard: nodes_of(node, topic) == [f"usd_ros_bridge_{shard}"], topic
-            )
-        for service in ("/get_simulation_state", "/rviz/get_resource"):
-            assert node.count_services(service) <= 1
-        before = fleet.processes()
-        # The leader dies: the follower goes on with the next one's time.
-        kill(before[1])
-        fleet.wait_until_ready(2)
-        assert fleet.processes()[2] == before[2]
-        assert fleet.interrupt() == 0
-
-
 def test_the_simulation_is_ended_by_a_request(ros_domain: int, own_verbs: None, tmp_path: Path) -> None:
-    """Of the first shard, which has the services: all end, and nothing is started again."""
+    """The fleet ends, and nothing is started again."""
     pytest.importorskip("mujoco", reason="MuJoCo is an extra: pip install mujoco")
     pytest.importorskip("simulation_interfaces", reason="simulation_interfaces is not installed: make setup")
-    with FleetRun(EXAMPLE, "--shards", "2", cwd=tmp_path) as fleet:
-        fleet.wait_until_ready(2)
+    with FleetRun(EXAMPLE, "--shards", "1", cwd=tmp_path) as fleet:
+        fleet.wait_until_ready(1)
         call = [sys.executable, "-m", "usd_ros_bridge", "service", "call", "/set_simulation_state"]
         request = ["simulation_interfaces/srv/SetSimulationState", "{state: {state: 3}}"]
         subprocess.run([*call, *request], check=True, capture_output=True, timeout=READY_S)
@@ -538,15 +503,6 @@ def test_more_shards_than_the_usual_limit_of_open_files_allows(asset: Path, tmp_
         for _ in range(shards):
             fleet.wait_for(r"\[\d+\] one", READY_S)
         assert fleet.interrupt() == 0, fleet.output
-
-
-def test_the_process_that_chooses_the_backend_ends_with_the_fleet(run_fleet: Callable[..., FleetRun]) -> None:
-    fleet = run_fleet("--shards", "2")
-    (asked,) = wait_until(
-        lambda: [each for each in children(fleet.pid) if ANSWER_FLAG in command_of(each)], "the question"
-    )
-    assert fleet.interrupt(signal.SIGTERM) == 0
-    wait_until(lambda: not is_running(asked), "the end of the process that is asked")
 
 
 def test_a_fleet_whose_reader_went_away_before_it_starts_ends_at_once(ros_domain: int, asset: Path) -> None:

@@ -9,10 +9,8 @@ import click
 
 from usd_ros_bridge.cli.common import BareValueCommand, asset_options, given_options
 from usd_ros_bridge.cli.finite_range import FiniteRange
-from usd_ros_bridge.cli.fleet_backend import answer
 from usd_ros_bridge.cli.subcommands import run
 from usd_ros_bridge.errors import OptionError
-from usd_ros_bridge.fleet.backend_question import ANSWER_FLAG
 from usd_ros_bridge.fleet.fleet import FleetOptions, make_fleet
 from usd_ros_bridge.fleet.machines import RemoteShell
 from usd_ros_bridge.fleet.shards import OWN
@@ -21,14 +19,7 @@ from usd_ros_bridge.options import BRIDGE, OPTIONS
 from usd_ros_bridge.process_settings import ending_at_once
 
 
-def _answer(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
-    if wanted:
-        answer()
-        context.exit()
-
-
 @click.command(cls=BareValueCommand)
-@click.option(ANSWER_FLAG, is_flag=True, is_eager=True, hidden=True, expose_value=False, callback=_answer)
 @click.option("--shards", type=int, required=True, metavar="NUMBER", help="Number of bridges.")
 @click.option(
     "--machines",
@@ -48,7 +39,6 @@ def _answer(context: click.Context, _parameter: click.Parameter, wanted: bool) -
     metavar="ADDRESS:PORT",
     help="Use Fast DDS's discovery server, started here if the address is this machine's; auto: on the loopback.",
 )
-@click.option("--no-lockstep", is_flag=True, help="Let shards that simulate step on their own.")
 @click.option(
     "--node-name",
     default=BRIDGE.node_name,
@@ -97,7 +87,6 @@ def fleet(ros_args: list[str] | None, /, **options: Any) -> None:
         namespace=options["namespace"] or "",
         parameters=_parameters(options),
         ros_args=ros_args or (),
-        lockstep=not options["no_lockstep"],
         remote=RemoteShell(
             ssh=options["ssh"], setup=options["remote_setup"], command=options["remote_command"]
         ),

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from usd_ros_bridge.errors import OptionError, alternatives, quoted
-from usd_ros_bridge.fleet.backend_question import AUTO, backend_of
 from usd_ros_bridge.fleet.discovery_server import (
     CLIENT_VARIABLE,
     DiscoveryServer,
@@ -27,7 +26,7 @@ from usd_ros_bridge.fleet.ros_arguments import (
     split_off_remaps,
 )
 from usd_ros_bridge.fleet.shards import DERIVED, OWN, FleetShard, full_node_name, shard_parameters
-from usd_ros_bridge.options import BRIDGE, PlanOptions, ReadOptions, rows
+from usd_ros_bridge.options import BRIDGE, check_shard
 
 MAX_SHARDS: Final = 1000
 
@@ -49,14 +48,10 @@ def _own_command() -> tuple[str, ...]:
 
 OWN_COMMAND: Final = _own_command()
 
-_READ_BY_FLEET: Final = (*DERIVED, *OWN, "backend", "other_robots", "duration", "strict")
+_READ_BY_FLEET: Final = (*DERIVED, *OWN, "backend", "duration", "strict")
 """Parameters on which those of the shards depend, or when the fleet ends."""
-_SIM_TIME: Final = "use_sim_time"
-_READ_FOR_BACKEND: Final = (
-    _SIM_TIME,
-    *(row.name for group in (ReadOptions, PlanOptions) for row in rows(group)),
-)
-"""Parameters on which the choice of a backend depends."""
+_OWN_TIME: Final = ("mujoco", "newton")
+"""Backends that refuse shards."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PASSED_ON = re.compile(
     r"ROS_DOMAIN_ID|ROS_DISCOVERY_SERVER|ROS_SUPER_CLIENT|ROS_AUTOMATIC_DISCOVERY_RANGE|ROS_STATIC_PEERS|ROS_LOCALHOST_ONLY"
@@ -80,9 +75,7 @@ class FleetOptions:
         namespace: Namespace of all nodes.
         parameters: Node parameters for all shards, by name.
         ros_args: ROS arguments for all shards (`--ros-args ...`).
-        lockstep: Shards that simulate share their steps.
         remote: How programs are started on other machines.
-        command: The package's command line on this machine.
     """
 
     asset: str
@@ -94,9 +87,7 @@ class FleetOptions:
     namespace: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     ros_args: Sequence[str] = ()
-    lockstep: bool = True
     remote: RemoteShell = field(default_factory=RemoteShell)
-    command: Sequence[str] = OWN_COMMAND
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,11 +187,11 @@ def _shards(options: FleetOptions, machines: Sequence[Machine]) -> list[FleetSha
     if options.shards > 1 and any(each.name == "backend" and each.is_of_one_node for each in rules):
         raise OptionError("backend is the same for all shards: set it for /**")
     of_all = {**options.parameters, "asset": _absolute(options.asset)}
-    backend = given.get("backend", AUTO)
-    if backend == AUTO and options.shards > 1:
-        backend = _chosen_backend(options, of_all, ros_args, full_names)
-    if backend != AUTO or "backend" in given:
-        of_all["backend"] = backend
+    if "backend" in given:
+        of_all["backend"] = given["backend"]
+    if given.get("backend") in _OWN_TIME:
+        # Each bridge would refuse it, after it has opened the asset.
+        check_shard(f"1/{options.shards}", given["backend"])
     shards = []
     for number, machine in enumerate(deal(options.shards, machines), 1):
         of_shard = {each.name: each for each in rules if each.applies_to(full_names[number - 1])}
@@ -209,7 +200,6 @@ def _shards(options: FleetOptions, machines: Sequence[Machine]) -> list[FleetSha
             {**{name: rule.value for name, rule in of_shard.items()}, **of_all},
             number,
             options.shards,
-            lockstep=options.lockstep,
             own=own,
         )
         shards.append(
@@ -229,25 +219,6 @@ def _shards(options: FleetOptions, machines: Sequence[Machine]) -> list[FleetSha
 def _rules_for(full_names: Sequence[str], rules: Iterable[ParameterRule]) -> list[ParameterRule]:
     """Return the rules for nodes of the fleet, in their order: a file may have other nodes' parameters, too."""
     return [rule for rule in rules if any(map(rule.applies_to, full_names))]
-
-
-def _chosen_backend(
-    options: FleetOptions, given: Mapping[str, Any], ros_args: Sequence[str], full_names: Sequence[str]
-) -> str:
-    """Return one backend for all: shards with and without simulated time would not fit together.
-
-    Raises:
-        BridgeError: The asset cannot be planned.
-    """
-    in_arguments, _ = rules_in_arguments(_READ_FOR_BACKEND, ros_args)
-    rules = _rules_for(full_names, [*rules_in_files(_READ_FOR_BACKEND, ros_args), *in_arguments])
-    asked = {each.name: each.value for each in rules}
-    if any(each.name == _SIM_TIME and each.is_of_one_node for each in rules):
-        raise OptionError("use_sim_time is the same for all shards: set it for /**")
-    if str(asked.pop(_SIM_TIME, False)).lower() in ("true", "y"):
-        # Each shard chooses, and by this they choose the same.
-        return AUTO
-    return backend_of({**asked, **given}, command=options.command)
 
 
 def _without_marks(ros_args: Sequence[str]) -> list[str]:

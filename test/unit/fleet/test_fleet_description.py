@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +28,7 @@ ASSET = str(ROOT / "examples" / "fleet" / "fleet.usda")
 
 
 def fleet(**options: Any) -> Fleet:
-    """A fleet of the example, whose backend need not be asked for."""
+    """A fleet of the example."""
     parameters = {"backend": "kinematic", **options.pop("parameters", {})}
     return make_fleet(FleetOptions(asset=ASSET, parameters=parameters, **{"shards": 2, **options}))
 
@@ -48,25 +46,20 @@ def test_each_shard_has_its_part_and_the_first_one_what_a_domain_has_once() -> N
     first, second, third = fleet(shards=3).shards
     assert [each.parameters["shard"] for each in (first, second, third)] == ["1/3", "2/3", "3/3"]
     assert [each.full_name for each in (first, second)] == ["/usd_ros_bridge_1", "/usd_ros_bridge_2"]
-    assert "publish_clock" not in first.parameters
-    assert "simulation_services" not in first.parameters
-    for each in (second, third):
-        assert each.parameters["publish_clock"] is False
-        assert each.parameters["simulation_services"] is False
-    assert "lockstep" not in first.parameters  # kinematic: there is no time to share
 
 
-def test_shards_that_simulate_share_the_clock_of_the_first() -> None:
-    roles = [each.parameters["lockstep"] for each in fleet(shards=3, parameters={"backend": "mujoco"}).shards]
-    assert roles == ["leader", "follower", "follower"]
-    others = {each.parameters["other_robots"] for each in fleet(parameters={"backend": "mujoco"}).shards}
-    assert others == {"obstacles"}
-    chosen = {"backend": "mujoco", "other_robots": "leave_out"}
-    assert {each.parameters["other_robots"] for each in fleet(parameters=chosen).shards} == {"leave_out"}
-    alone = fleet(parameters={"backend": "mujoco"}, lockstep=False).shards[1].parameters
-    assert "lockstep" not in alone
-    (only,) = fleet(shards=1, parameters={"backend": "mujoco"}).shards
-    assert not {"lockstep", "other_robots"} & set(only.parameters)
+@pytest.mark.parametrize("backend", ["mujoco", "newton"])
+def test_several_shards_are_not_simulated(backend: str, tmp_path: Path) -> None:
+    for options in (
+        {"parameters": {"backend": backend}},
+        {"parameters": {}, "ros_args": params_file(tmp_path, {"/**": {"backend": backend}})},
+    ):
+        described = {"asset": ASSET, "shards": 2, **options}
+        with pytest.raises(OptionError, match=f"the backend {backend} owns time.*in one process") as refused:
+            make_fleet(FleetOptions(**described))
+        assert "\n" not in str(refused.value)
+        (only,) = make_fleet(FleetOptions(**{**described, "shards": 1})).shards
+        assert only.parameters["backend"] == backend
 
 
 def test_files_and_ports_are_not_shared() -> None:
@@ -117,14 +110,14 @@ def params_file(folder: Path, sections: dict[str, Any]) -> list[str]:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("other_robots", "leave_out"), ("duration", 3.0), ("duration", 3), ("record", "x.mcap")],
+    [("duration", 3.0), ("duration", 3), ("record", "x.mcap")],
 )
 def test_parameters_of_ros_arguments_are_as_those_of_options(
     name: str, value: str | float, tmp_path: Path
 ) -> None:
-    expected = [each.parameters[name] for each in fleet(parameters={name: value, "backend": "mujoco"}).shards]
+    expected = [each.parameters[name] for each in fleet(parameters={name: value}).shards]
     for ros_args in (["-p", f"{name}:={value}"], params_file(tmp_path, {"/**": {name: value}})):
-        shards = fleet(parameters={"backend": "mujoco"}, ros_args=ros_args).shards
+        shards = fleet(ros_args=ros_args).shards
         assert [each.parameters[name] for each in shards] == expected
         # Once: what stands last has precedence in ROS 2.
         assert not any(str(each).startswith(f"{name}:=") for each in shards[0].ros_args)
@@ -134,7 +127,6 @@ def test_only_parameters_of_the_nodes_count(tmp_path: Path) -> None:
     others = {
         "record": "/data/x.mcap",
         "backend": "gazebo",
-        "lockstep": "leader",
         "shard": "3/4",
         "duration": 1.0,
     }
@@ -142,8 +134,8 @@ def test_only_parameters_of_the_nodes_count(tmp_path: Path) -> None:
     ros_args = [*params_file(tmp_path, sections), "-p", "logger:record:=y.mcap", "-p", "logger:shard:=1/2"]
     found = [each.parameters for each in fleet(ros_args=ros_args).shards]
     assert found == [each.parameters for each in fleet().shards]
-    with pytest.raises(OptionError, match="lockstep is set by the fleet"):
-        fleet(ros_args=params_file(tmp_path, {"/**/usd_ros_bridge_2": {"lockstep": "leader"}}))
+    with pytest.raises(OptionError, match="shard is set by the fleet"):
+        fleet(ros_args=params_file(tmp_path, {"/**/usd_ros_bridge_2": {"shard": "1/2"}}))
     with pytest.raises(OptionError, match="shard is set by the fleet"):
         fleet(ros_args=["-p", "usd_ros_bridge_2:shard:=1/2"])
 
@@ -208,76 +200,9 @@ def test_a_value_of_another_type_in_a_file_is_left_to_the_node(
     assert made.shards[0].ros_args == tuple(ros_args)
 
 
-@pytest.fixture
-def asking(tmp_path: Path) -> Callable[..., tuple[dict[str, Any] | None, Fleet]]:
-    """`asking(ros_args, **parameters)`: what the process is told that chooses the backend, and the fleet."""
-    told = tmp_path / "told.json"
-    code = (
-        f"import sys; open({str(told)!r}, 'w').write(sys.stdin.read()); print('{{\"backend\": \"mujoco\"}}')"
-    )
-
-    def ask(ros_args: list[str], **parameters: Any) -> tuple[dict[str, Any] | None, Fleet]:
-        command = [sys.executable, "-c", code]
-        made = make_fleet(
-            FleetOptions(asset=ASSET, shards=2, parameters=parameters, ros_args=ros_args, command=command)
-        )
-        return (json.loads(told.read_text()) if told.exists() else None), made
-
-    return ask
-
-
-def test_the_backend_is_chosen_with_the_parameters_of_ros_arguments(
-    asking: Callable[..., tuple[dict[str, Any] | None, Fleet]], tmp_path: Path
-) -> None:
-    ros_args = params_file(
-        tmp_path, {"/**": {"max_prims": 7, "contexts": ["arm"]}, "/x": {"payloads": "none"}}
-    )
-    ros_args += ["-p", f"packages:=['robots={tmp_path}']", "-p", "max_layers:=8", "-p", "tf_rate:=3.0"]
-    told, made = asking([*ros_args, "-p", "variants:=[/A:b=c]"], max_layers=9)
-    assert told == {
-        "asset": ASSET,
-        "max_prims": 7,
-        "max_layers": 9,
-        "contexts": ["arm"],
-        "packages": [f"robots={tmp_path}"],
-        "variants": ["/A:b=c"],
-    }
-    assert {each.parameters["backend"] for each in made.shards} == {"mujoco"}
-    # The shards get them as they were given.
-    assert "max_prims" not in made.shards[0].parameters
-    assert "max_layers:=8" in made.shards[0].ros_args
-    with pytest.raises(OptionError, match="max_prims 'x' is not possible: it takes a whole number"):
-        asking(["-p", "max_prims:=x"])
-
-
-@pytest.mark.parametrize(
-    "ros_args",
-    [
-        ["-p", "use_sim_time:=true"],
-        ["-p", "use_sim_time:=True"],
-        ["-p", "use_sim_time:=yes"],
-        ["-p", "/*:use_sim_time:=true"],
-    ],
-    ids=lambda value: value[1],
-)
-def test_shards_with_simulated_time_choose_their_backend(
-    asking: Callable[..., tuple[dict[str, Any] | None, Fleet]], ros_args: list[str], tmp_path: Path
-) -> None:
-    for each in (ros_args, params_file(tmp_path, {"/**": {"use_sim_time": True}})):
-        told, made = asking(each)
-        assert told is None
-        assert "backend" not in made.shards[0].parameters
-    told, _ = asking(params_file(tmp_path, {"/**": {"use_sim_time": False}, "/x": {"use_sim_time": True}}))
-    assert told == {"asset": ASSET}
-
-
-@pytest.mark.parametrize("given", ["use_sim_time:=true", "backend:=kinematic"])
-def test_what_shards_have_in_common_is_not_set_for_one_of_them(
-    asking: Callable[..., tuple[dict[str, Any] | None, Fleet]], given: str
-) -> None:
-    name = given.partition(":=")[0]
-    with pytest.raises(OptionError, match=rf"^{name} is the same for all shards: set it for /\*\*$"):
-        asking(["-p", f"usd_ros_bridge_1:{given}"])
+def test_the_backend_is_not_set_for_one_shard() -> None:
+    with pytest.raises(OptionError, match=r"^backend is the same for all shards: set it for /\*\*$"):
+        fleet(ros_args=["-p", "usd_ros_bridge_1:backend:=kinematic"])
 
 
 @pytest.mark.parametrize(
@@ -560,5 +485,5 @@ def test_waits_grow_and_begin_anew_after_a_minute_of_health() -> None:
 
 
 def test_what_the_fleet_sets_are_options_of_the_node() -> None:
-    for shard in fleet(parameters={"backend": "mujoco"}).shards:
-        assert set(shard.parameters) - {"lockstep", "other_robots"} <= set(OPTIONS)
+    for shard in fleet().shards:
+        assert set(shard.parameters) <= set(OPTIONS)
