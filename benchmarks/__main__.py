@@ -28,8 +28,8 @@ from benchmarks.report import FLEET_RESULTS, RESULTS, print_table, run_all, writ
     "json_path",
     type=click.Path(dir_okay=False, path_type=Path),
     default=None,
-    help="Where the results go [default: benchmarks/results.json, and benchmarks/fleet_results.json for shards and "
-    "discovery; of complete runs only].",
+    help="Where the results go [default: benchmarks/results.json, and benchmarks/fleet_results.json for "
+    "shards; of complete runs only].",
 )
 def main(only: tuple[str, ...], quick: bool, runs: int | None, json_path: Path | None) -> None:
     """Measure what the bridge costs. The status is 1 where a benchmark cannot run; no figure decides about it."""

@@ -1,24 +1,18 @@
-"""The cost of a fleet: laws fitted to the figures of `shards` and `discovery`, and where a larger fleet stands."""
+"""The cost of a fleet: laws fitted to the figures of `shards`, and where a larger fleet stands."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.optimize import nnls
 
-from benchmarks import discovery, shards
+from benchmarks import shards
 from benchmarks.harness import BenchmarkError
 
 Values = Mapping[str, float]
 """Figures by name, as in the file of results."""
-
-ENDPOINTS_PER_ROBOT = 4
-"""/tf, /tf_static, joint states, robot_description."""
-ENDPOINTS_PER_PROCESS = 22
-"""Of the bridge and its node: /rosout, /parameter_events, diagnostics, and both ends of each service."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +30,7 @@ class Shard:
     heard: float = 0.0
 
 
-Point = Shard | discovery.Graph
-Term = Callable[[Any], float]
+Term = Callable[[Shard], float]
 
 ONE: Term = lambda _: 1.0  # noqa: E731 - a table of terms
 
@@ -79,45 +72,6 @@ SHARD_LAWS = (
     Law("describe_cpu", "s", "CPU of all descriptions, ticks not counted", {**_ROBOT, **_SQUARED}),
 )
 
-_PAIR: Mapping[str, Term] = {"pair of processes": lambda graph: graph.participants**2}
-_ENDPOINT: Mapping[str, Term] = {"endpoint": lambda graph: graph.participants * graph.endpoints}
-_PAIR_ENDPOINT: Mapping[str, Term] = {
-    "endpoint and process that learns of it": lambda graph: graph.participants**2 * graph.endpoints
-}
-PAIR_SQUARE = "square of a process's endpoints, and process that learns of them"
-_PAIR_SQUARE: Mapping[str, Term] = {PAIR_SQUARE: lambda graph: (graph.participants * graph.endpoints) ** 2}
-_PROCESS: Mapping[str, Term] = {"process": lambda graph: graph.participants}
-_JOINED: Mapping[str, Term] = {"process, the observer included": lambda graph: graph.participants + 1}
-OTHER_ENDPOINT = "endpoint of another process"
-_KNOWN: Mapping[str, Term] = {
-    "process": ONE,
-    "own endpoint": lambda graph: graph.endpoints,
-    OTHER_ENDPOINT: lambda graph: (graph.participants - 1) * graph.endpoints,
-}
-_ALL: Mapping[str, Term] = {"graph": ONE, **_ENDPOINT}
-
-_DISCOVERY_LAWS = (
-    Law("bytes", "MB", "bytes until all is known", {**_PAIR, **_PAIR_ENDPOINT, **_PAIR_SQUARE}),
-    Law("packets", "packets", "packets until all is known", {**_PAIR, **_PAIR_ENDPOINT, **_PAIR_SQUARE}),
-    Law("rest_bytes", "kB/s", "bytes a second at rest", _JOINED),
-    Law("cpu", "s", "CPU of all processes", {**_PROCESS, **_PAIR, **_PAIR_ENDPOINT, **_PAIR_SQUARE}),
-    Law("memory", "MB", "memory of a process (PSS)", _KNOWN),
-)
-_SERVER_LAWS = (
-    Law(
-        "late",
-        "s",
-        "until a super client that comes late sees all",
-        {"graph": ONE, "square of all endpoints": lambda graph: (graph.participants * graph.endpoints) ** 2},
-    ),
-    Law("server_cpu", "s", "CPU of the server", _ALL),
-    Law("server_memory", "MB", "memory of the server", _ALL),
-)
-DISCOVERY_LAWS: Mapping[discovery.Mode, tuple[Law, ...]] = {
-    "simple": _DISCOVERY_LAWS,
-    "server": (*_DISCOVERY_LAWS, *_SERVER_LAWS),
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Fit:
@@ -133,7 +87,7 @@ class Fit:
     coefficients: tuple[float, ...]
     errors: tuple[float, ...]
 
-    def predict(self, point: Point) -> float:
+    def predict(self, point: Shard) -> float:
         """Returns the figure at a point."""
         terms = self.law.terms.values()
         return sum(each * term(point) for each, term in zip(self.coefficients, terms, strict=True))
@@ -148,7 +102,7 @@ class Fit:
         return max(abs(each) for each in self.errors)
 
 
-def fit_law(law: Law, points: Sequence[Point], values: Sequence[float]) -> Fit:
+def fit_law(law: Law, points: Sequence[Shard], values: Sequence[float]) -> Fit:
     """Returns a law that is fitted by least squares of the relative errors.
 
     Raises:
@@ -173,12 +127,10 @@ class CostModel:
 
     Attributes:
         shard: Of a process, by figure.
-        discovery: Of a graph, by way of discovery and figure.
         robot_bytes: Of a robot's /tf and joint states together, serialized.
     """
 
     shard: Mapping[str, Fit]
-    discovery: Mapping[discovery.Mode, Mapping[str, Fit]]
     robot_bytes: float
 
 
@@ -188,12 +140,8 @@ def shard_of(fleet: shards.Fleet) -> Shard:
     return Shard(own, fleet.robots - own, fleet.udp / fleet.shards)
 
 
-def fit_model(
-    values: Values,
-    fleets: Sequence[shards.Fleet] = shards.FITTED,
-    graphs: Sequence[discovery.Graph] = discovery.FITTED,
-) -> CostModel:
-    """Returns the model that is fitted to the figures of these fleets and graphs.
+def fit_model(values: Values, fleets: Sequence[shards.Fleet] = shards.FITTED) -> CostModel:
+    """Returns the model that is fitted to the figures of these fleets.
 
     Raises:
         BenchmarkError: A figure is missing.
@@ -204,20 +152,9 @@ def fit_model(
         fitted = [fleet for fleet in fleets if SUBSCRIBER in law.terms or not fleet.udp]
         measured = [value_of(values, f"shards.{fleet.name}.{law.figure}") for fleet in fitted]
         shard[law.figure] = fit_law(law, [shard_of(fleet) for fleet in fitted], measured)
-    found: dict[discovery.Mode, Mapping[str, Fit]] = {
-        mode: {
-            law.figure: fit_law(
-                law,
-                graphs,
-                [value_of(values, f"discovery.{mode}.{each.name}.{law.figure}") for each in graphs],
-            )
-            for law in laws
-        }
-        for mode, laws in DISCOVERY_LAWS.items()
-    }
     largest = fleets[-1].name
     robot_bytes = sum(value_of(values, f"shards.{largest}.bytes_{topic}") for topic in ("tf", "joint_states"))
-    return CostModel(shard, found, robot_bytes)
+    return CostModel(shard, robot_bytes)
 
 
 def value_of(values: Values, name: str) -> float:
@@ -229,7 +166,7 @@ def value_of(values: Values, name: str) -> float:
     try:
         return values[name]
     except KeyError:
-        raise BenchmarkError(f"no figure {name}: run the benchmarks shards and discovery") from None
+        raise BenchmarkError(f"no figure {name}: run the benchmark shards") from None
 
 
 # --- A larger fleet --------------------------------------------------------------------------------------------
@@ -258,31 +195,21 @@ class Estimate:
 
     Attributes:
         shard: One process.
-        graph: The graph of all.
         tick_ms: CPU of a tick, all joints moving.
         shard_cores: CPU of one process, of one core.
         cores: CPU of a machine.
-        memory_mb: Of a machine's processes, with simple discovery.
+        memory_mb: Of a machine's processes, without what they know of the others' endpoints.
         start_s: CPU of a process until it is open, without the discovery of the others.
-        late_s: Until a super client that comes late sees all, with a discovery server.
         network_mb_s: /tf and joint states of a machine's robots, if all of them leave it.
-        discovery_mb: What a machine sends until all is known, by way of discovery.
-        discovery_cpu_s: CPU of a process for it.
-        rest_kb_s: What a machine sends at rest.
     """
 
     shard: Shard
-    graph: discovery.Graph
     tick_ms: float
     shard_cores: float
     cores: float
     memory_mb: float
     start_s: float
-    late_s: float
     network_mb_s: float
-    discovery_mb: Mapping[str, float]
-    discovery_cpu_s: Mapping[str, float]
-    rest_kb_s: Mapping[str, float]
 
     def loads(self, machines: Machines) -> dict[str, float]:
         """Returns which part of each resource is used: 1 is all of it."""
@@ -306,27 +233,15 @@ def estimate(model: CostModel, machines: Machines, *, shards_each: int, rate: fl
     processes = machines.machines * shards_each
     own = machines.robots / processes
     shard = Shard(own, machines.robots - own, own)
-    graph = discovery.Graph(processes, round(ENDPOINTS_PER_ROBOT * own + ENDPOINTS_PER_PROCESS))
     cores = model.shard["cpu_moving"].predict(shard) / 100.0 * rate / shards.RATE
-    by_mode = {
-        mode: {figure: fit.predict(graph) for figure, fit in fits.items()}
-        for mode, fits in model.discovery.items()
-    }
-    known = (processes - 1) * graph.endpoints
-    known_mb = model.discovery["simple"]["memory"].coefficient(OTHER_ENDPOINT) * known
     return Estimate(
         shard=shard,
-        graph=graph,
         tick_ms=model.shard["tick_moving_cpu"].predict(shard),
         shard_cores=cores,
         cores=cores * shards_each,
-        memory_mb=(model.shard["memory"].predict(shard) + known_mb) * shards_each,
+        memory_mb=model.shard["memory"].predict(shard) * shards_each,
         start_s=model.shard["start_cpu"].predict(Shard(own, 0.0)),
-        late_s=by_mode["server"]["late"],
         network_mb_s=model.robot_bytes * own * shards_each * rate * 1e-6,
-        discovery_mb={mode: each["bytes"] / machines.machines for mode, each in by_mode.items()},
-        discovery_cpu_s={mode: each["cpu"] / processes for mode, each in by_mode.items()},
-        rest_kb_s={mode: each["rest_bytes"] / machines.machines for mode, each in by_mode.items()},
     )
 
 

@@ -1,4 +1,4 @@
-"""The tables of docs/explanation/fleet_cost.md: results of `shards` and `discovery`, and the cost model fitted to them.
+"""The tables of docs/explanation/fleet_cost.md: results of `shards`, and the cost model fitted to them.
 
 `python -m benchmarks.fleet_tables` prints them; with `--write` it puts them into the page.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from benchmarks import discovery, shards
+from benchmarks import shards
 from benchmarks.cost_model import (
     ONE,
     CostModel,
@@ -64,7 +64,6 @@ SHARD_ROWS = (
     ("ticks one after another: as a robot's messages arrive", "fastest", "/s"),
 )
 _SUBSCRIBER_FIGURES = ("tick_moving", "tick_moving_cpu", "cpu_moving_sum", "memory", "received_moving")
-_DISCOVERY_COLUMNS = ("meet", "join", "late", "bytes", "packets", "rest_bytes", "cpu", "memory")
 
 
 def page_blocks(entries: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
@@ -84,14 +83,10 @@ def page_blocks(entries: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
         "subscribers": _shard_table(
             values, SUBSCRIBERS, [row for row in SHARD_ROWS if row[1] in _SUBSCRIBER_FIGURES]
         ),
-        "discovery": _discovery_table(values),
         "laws of a process": _law_table(list(model.shard.values())),
-        "laws of simple discovery": _law_table(list(model.discovery["simple"].values())),
-        "laws of a discovery server": _law_table(list(model.discovery["server"].values())),
         "check": _check_table(values, model),
         "fleet": _fleet_table(model, machines),
         "summary": _summary(model, machines),
-        "discovery of the fleet": _fleet_discovery_table(model, machines),
         "limits": _limit_table(model, machines),
     }
 
@@ -128,24 +123,6 @@ def _processes(count: int) -> str:
     return "1 process" if count == 1 else f"{count} processes"
 
 
-def _discovery_table(values: Values) -> list[str]:
-    rows = []
-    for graph in sorted(
-        (*discovery.FITTED, *discovery.CHECKED), key=lambda each: (each.endpoints, each.participants)
-    ):
-        for mode in (*discovery.MODES, *(("plain",) if graph in discovery.PLAIN else ())):
-            cells = [
-                number(value_of(values, f"discovery.{mode}.{graph.name}.{column}"))
-                for column in _DISCOVERY_COLUMNS
-            ]
-            rows.append((str(graph.participants), f"{graph.endpoints:,}", mode, *cells))
-    units = {column: discovery.FIGURES[column][0] for column in _DISCOVERY_COLUMNS}
-    heads = [
-        column.replace("_", " ") + (f", {unit}" if unit != column else "") for column, unit in units.items()
-    ]
-    return _table(("processes", "publishers of each", "discovery", *heads), rows)
-
-
 def _law_table(fits: Sequence[Fit]) -> list[str]:
     rows = []
     for fit in fits:
@@ -168,15 +145,6 @@ def _check_table(values: Values, model: CostModel) -> list[str]:
             )
             for figure, fit in model.shard.items()
         ]
-    for mode, fits in model.discovery.items():
-        for graph in discovery.CHECKED:
-            what = f"{mode}: {graph.participants} processes with {graph.endpoints} publishers"
-            rows += [
-                _check_row(
-                    what, fit, fit.predict(graph), value_of(values, f"discovery.{mode}.{graph.name}.{figure}")
-                )
-                for figure, fit in fits.items()
-            ]
     return _table(("not fitted to", "figure", "predicted", "measured", "error"), rows)
 
 
@@ -249,37 +217,6 @@ def _summary(model: CostModel, machines: Machines) -> list[str]:
     return lines
 
 
-def _fleet_discovery_table(model: CostModel, machines: Machines) -> list[str]:
-    rows = []
-    for each in SHARDS_EACH:
-        found = estimate(model, machines, shards_each=each, rate=RATES[0])
-        for mode in discovery.MODES:
-            sent = found.discovery_mb[mode]
-            rows.append(
-                (
-                    f"{found.graph.participants:,}",
-                    f"{found.graph.endpoints:,}",
-                    mode,
-                    quantity(sent, "MB"),
-                    f"{number(sent / machines.network_mb_s)} s",
-                    f"{number(found.discovery_cpu_s[mode])} s",
-                    quantity(found.rest_kb_s[mode], "kB/s"),
-                    f"{number(found.late_s)} s" if mode == "server" else "not fitted",
-                )
-            )
-    heads = (
-        "processes",
-        "endpoints of each",
-        "discovery",
-        "a machine sends",
-        "which takes at least",
-        "CPU of each process",
-        "a machine sends at rest",
-        "a super client that comes late sees all after",
-    )
-    return _table(heads, rows)
-
-
 def _limit_table(model: CostModel, machines: Machines) -> list[str]:
     limits = {rate: robots_at_limit(model, machines, rate) for rate in RATES}
     names = next(iter(limits.values()))
@@ -340,7 +277,7 @@ def with_blocks(page: str, blocks: Mapping[str, Sequence[str]]) -> str:
 )
 @click.option("--write", is_flag=True, help="Put the tables into docs/explanation/fleet_cost.md.")
 def main(path: Path, write: bool) -> None:
-    """Print the tables of docs/explanation/fleet_cost.md, of the figures of the benchmarks shards and discovery."""
+    """Print the tables of docs/explanation/fleet_cost.md, of the figures of the benchmark shards."""
     try:
         blocks = page_blocks(read_results(path))
         if write:

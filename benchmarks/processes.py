@@ -6,16 +6,12 @@ import functools
 import json
 import os
 import queue
-import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,16 +80,6 @@ def proportional_mb(pid: int | None = None) -> float:
     except OSError as error:
         raise BenchmarkError(f"no memory of process {pid or 'self'}: {error}") from error
     return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) * 1024 / 1e6
-
-
-def in_own_network(command: Sequence[str]) -> list[str]:
-    """Returns a command that runs in a network namespace of its own, or itself where the system does not allow that."""
-    prefix = ["unshare", "--user", "--map-root-user", "--net", "--"]
-    try:
-        allowed = subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode == 0
-    except OSError:
-        allowed = False
-    return [*(prefix if allowed else ()), *command]
 
 
 def shared_memory_files() -> set[Path]:
@@ -251,53 +237,6 @@ class Child:
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), f"exit status {status}")
-
-
-@dataclass(frozen=True, slots=True)
-class DiscoveryServer:
-    """A discovery server that runs.
-
-    Attributes:
-        address: Value of ROS_DISCOVERY_SERVER.
-        process: The server.
-    """
-
-    address: str
-    process: Child
-
-
-@contextmanager
-def discovery_server() -> Iterator[DiscoveryServer]:
-    """Runs a discovery server of Fast DDS on the loopback for the time of a `with` block.
-
-    Raises:
-        BenchmarkError: Fast DDS's tool is not installed, or does not start.
-    """
-    executable = _server_executable()
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [executable, "42", "-i", "0", "-l", "127.0.0.1", "-p", str(port)]
-    libraries = os.pathsep.join([*_wheel_libraries(), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])])
-    with Child(command, name="the discovery server", environment={"LD_LIBRARY_PATH": libraries}) as server:
-        server.wait_for_line("Server started", GRACE_SECONDS * 4)
-        yield DiscoveryServer(f"127.0.0.1:{port}", server)
-
-
-def _server_executable() -> str:
-    name = "fast-discovery-server"
-    found = shutil.which(
-        name, path=os.pathsep.join([str(Path(sys.prefix, "bin")), os.environ.get("PATH", "")])
-    )
-    if found is None:
-        raise BenchmarkError(f"{name} is not installed: it comes with Fast DDS")
-    return found
-
-
-def _wheel_libraries() -> list[str]:
-    """Returns where ROS's wheels keep the libraries of their executables; none where ROS is installed otherwise."""
-    packages = Path(sys.prefix, "lib", f"python3.{sys.version_info.minor}", "site-packages")
-    return [str(Path(sys.prefix, "lib")), *map(str, sorted(packages.glob("ros_fastdds.libs")))]
 
 
 def peer(module: str, *arguments: str, environment: Mapping[str, str] | None = None) -> Child:

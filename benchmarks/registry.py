@@ -29,11 +29,9 @@ NAMES = (
     "recording",
     "sweep",
     "view",
-    "lockstep",
     "shards",
-    "discovery",
 )
-FLEET = ("shards", "discovery")
+FLEET = ("shards",)
 """They have a file of results of their own."""
 
 

@@ -26,8 +26,6 @@ NODE_PARAMETERS = {
     "backend": str,
     "real_time_factor": float,
     "start_paused": bool,
-    "lockstep": str,
-    "lockstep_timeout": float,
     "publish_clock": bool,
     "clock_rate": float,
     "simulation_services": bool,
@@ -48,7 +46,6 @@ NODE_PARAMETERS = {
     "foxglove_host": str,
     "beyond_limits": str,
     "massless_bodies": str,
-    "other_robots": str,
     "payloads": str,
     "interfaces": str,
     "shard": str,
@@ -176,19 +173,6 @@ def generate_launch_description() -> LaunchDescription:
                 description="Start with simulated time paused (true or false). Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
-                "lockstep",
-                default_value="",
-                choices=["", "off", "leader", "follower"],
-                description="Clock of a fleet in several bridges: leader, follower, or off, time of its own. "
-                "Empty: as in params_file.",
-            ),
-            DeclareLaunchArgument(
-                "lockstep_timeout",
-                default_value="",
-                description="How long lockstep waits for a shard that hangs, in s of wall time. Empty: as in "
-                "params_file.",
-            ),
-            DeclareLaunchArgument(
                 "publish_clock",
                 default_value="",
                 description="Publish simulated time on /clock (true or false). Empty: as in params_file.",
@@ -232,13 +216,6 @@ def generate_launch_description() -> LaunchDescription:
                 default_value="",
                 description="K/N: serve only part K of N of the robots in contexts. Empty: as in params_file, "
                 "else all of them.",
-            ),
-            DeclareLaunchArgument(
-                "other_robots",
-                default_value="",
-                choices=["", "leave_out", "obstacles"],
-                description="Robots that this bridge does not serve, under physics: leave_out, or obstacles that its "
-                "own robots see and touch. Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "tf_rate",

@@ -1,23 +1,21 @@
-"""Launch a fleet: several bridges of one OpenUSD asset, each with its own robots, on one or more machines.
+"""Launch a fleet: several bridges of one OpenUSD asset, each with its own robots.
 
     ros2 launch usd_ros_bridge fleet.launch.py asset:=fleet.usda shards:=4
 
-`usd_ros_bridge fleet` does the same without ROS 2's launch (docs/reference/fleet.md). An empty argument leaves its
-parameter to the parameter file, else to the node's default.
+Shards that end start again. `usd_ros_bridge fleet` runs them without ROS 2's launch (docs/reference/fleet.md). An empty
+argument leaves its parameter to the parameter file, else to the node's default.
 """
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
 from launch.actions import (
     DeclareLaunchArgument,
     EmitEvent,
-    ExecuteProcess,
     LogInfo,
     OpaqueFunction,
     RegisterEventHandler,
@@ -27,12 +25,9 @@ from launch.events import Shutdown
 from launch.events.process import ProcessExited, ProcessIO
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
-from launch_ros.substitutions import ExecutableInPackage
 
 from usd_ros_bridge.errors import OptionError, quoted
-from usd_ros_bridge.fleet.discovery_server import server_command
-from usd_ros_bridge.fleet.fleet import Fleet, FleetOptions, make_fleet
-from usd_ros_bridge.fleet.machines import NOT_EXECUTABLE, NOT_FOUND, REACHED, SSH_FAILED, RemoteShell
+from usd_ros_bridge.fleet.fleet import FleetOptions, make_fleet
 from usd_ros_bridge.fleet.parameter_text import typed_value
 from usd_ros_bridge.fleet.shards import OWN, FleetShard
 from usd_ros_bridge.options import OPTIONS
@@ -48,28 +43,12 @@ PARAMETERS = [name for name, row in OPTIONS.items() if row.launch and name not i
 
 # Arguments of the fleet that have a default, and what they mean.
 ARGUMENTS = {
-    "machines": "Machines that run the shards, in blocks, by ssh: HOST or USER@HOST or HOST*WEIGHT, separated by "
-    "commas. Empty: this one. localhost is this one.",
-    "machine": "Start only the shards of this one of machines, here, without ssh: run the same launch file on each.",
-    "discovery_server": "Use the discovery server of Fast DDS at ADDRESS:PORT, started here if the address is this "
-    "machine's; auto: on the loopback. Empty: none.",
     "namespace": "Namespace of all nodes: the outermost segment of every relative name of the asset.",
     "node_name": "Beginning of the names of the nodes: NAME_1, NAME_2 and so on.",
     "params_file": "A ROS 2 parameter file for all shards. Arguments that are not empty have precedence.",
     "log_level": "Log level of the nodes: debug, info, warn, error or fatal; or LOGGER:=LEVEL.",
-    "ssh": "The ssh command, with options of yours.",
-    "remote_setup": "What bash does first on another machine: source ...",
-    "remote_command": "The package's command line on another machine.",
 }
-DEFAULTS = {
-    "node_name": PACKAGE,
-    "log_level": "info",
-    "ssh": "ssh",
-    "remote_setup": f"source /opt/ros/{os.environ['ROS_DISTRO']}/setup.bash"
-    if "ROS_DISTRO" in os.environ
-    else "",
-    "remote_command": f"ros2 run {PACKAGE} {PACKAGE}",
-}
+DEFAULTS = {"node_name": PACKAGE, "log_level": "info"}
 
 
 def given(context: LaunchContext, name: str) -> str:
@@ -90,9 +69,6 @@ def fleet_options(context: LaunchContext) -> FleetOptions:
     return FleetOptions(
         asset=given(context, "asset"),
         shards=int(shards),
-        machines=[given(context, "machines")],
-        machine=given(context, "machine"),
-        discovery_server=given(context, "discovery_server"),
         node_name=given(context, "node_name"),
         namespace=given(context, "namespace"),
         parameters={name: typed_value(name, text) for name, text in texts.items() if text},
@@ -100,52 +76,23 @@ def fleet_options(context: LaunchContext) -> FleetOptions:
             *(["--params-file", params_file] if params_file else []),
             *("--log-level", given(context, "log_level")),
         ],
-        lockstep=given(context, "shared_clock") != "false",
-        remote=RemoteShell(
-            ssh=given(context, "ssh"),
-            setup=given(context, "remote_setup"),
-            command=given(context, "remote_command"),
-        ),
-        # The Python of `ros2 launch` may lack OpenUSD; the executable starts the one it was installed with.
-        command=[ExecutableInPackage(PACKAGE, PACKAGE).perform(context)],
-    )
-
-
-def shard_action(fleet: Fleet, shard: FleetShard, *, respawn: bool) -> ExecuteProcess:
-    """Return the action that runs a shard: a node, or ssh."""
-    environment = {**fleet.environment, STATUS_PREFIX: STATUS}
-    again: dict[str, Any] = {"respawn": respawn, "respawn_delay": RESPAWN_DELAY_S, "output": "both"}
-    if not shard.machine.is_local:
-        return ExecuteProcess(
-            cmd=list(fleet.command(shard, {STATUS_PREFIX: STATUS})), name=f"shard_{shard.number}", **again
-        )
-    return Node(
-        package=PACKAGE,
-        executable="bridge",
-        arguments=["--ros-args", *shard.ros_args],
-        name=shard.node_name,
-        namespace=shard.namespace,
-        parameters=[dict(shard.parameters)],
-        additional_env=environment,
-        **again,
     )
 
 
 class ShardEvents:
-    """What the shards say and how they end: a line when all are ready, and the end of the fleet where it is due."""
+    """What the shards print and how they end: a line when all are ready, and the end of the fleet where it is due."""
 
-    def __init__(self, fleet: Fleet, *, ends_by_itself: bool) -> None:
+    def __init__(self, shards: Sequence[FleetShard], *, ends_by_itself: bool) -> None:
         """Know nothing of a shard yet.
 
         Args:
-            fleet: The fleet.
+            shards: All shards of the fleet.
             ends_by_itself: Shards end after the same time.
         """
-        self._fleet = fleet
+        self._count = len(shards)
         self._ends_by_itself = ends_by_itself
         self._robots: dict[int, int] = {}
         self._was_ready: set[int] = set()
-        self._reached: set[int] = set()
 
     def on_output(self, shard: FleetShard, event: ProcessIO) -> list[LaunchDescriptionEntity] | None:
         """Handle what a shard prints on standard output."""
@@ -160,71 +107,50 @@ class ShardEvents:
             if not self._ends_by_itself:
                 yield EmitEvent(event=Shutdown(reason=f"shard {shard.number} has finished"))
             return
-        if status["state"] == REACHED:
-            self._reached.add(shard.number)
-            return
         self._robots[shard.number] = status["robots"]
         self._was_ready.add(shard.number)
-        count = len(self._fleet.shards)
-        if len(self._robots) == count:
-            yield LogInfo(msg=f"fleet: {count} shards ready, {sum(self._robots.values())} robots")
+        if len(self._robots) == self._count:
+            yield LogInfo(msg=f"fleet: {self._count} shards ready, {sum(self._robots.values())} robots")
 
     def on_exit(self, shard: FleetShard, event: ProcessExited) -> list[LaunchDescriptionEntity] | None:
         """Handle the end of a shard: one that refuses what it is asked for would do so again."""
         self._robots.pop(shard.number, None)
-        statuses = {EXIT_USAGE}
-        if shard.parameters.get("strict"):
-            statuses.add(EXIT_STRICT)
-        if not shard.machine.is_local:
-            statuses |= {NOT_EXECUTABLE, NOT_FOUND}
-            if shard.number not in self._reached:
-                statuses.add(SSH_FAILED)
-        self._reached.discard(shard.number)
+        statuses = {EXIT_USAGE, EXIT_STRICT} if shard.parameters.get("strict") else {EXIT_USAGE}
         if shard.number in self._was_ready or event.returncode not in statuses:
             return None
         return [EmitEvent(event=Shutdown(reason=f"shard {shard.number} refuses what it is asked for"))]
 
 
 def fleet_actions(context: LaunchContext) -> list[LaunchDescriptionEntity]:
-    """Return the discovery server, if one is wanted here, and the shards.
+    """Return the nodes of the shards.
 
     Raises:
         BridgeError: The fleet is not possible, in one line.
     """
-    fleet = make_fleet(fleet_options(context))
-    ends_by_itself = any(shard.parameters.get("duration") for shard in fleet.shards)
-    actions: list[LaunchDescriptionEntity] = [
-        LogInfo(msg=f"fleet: warning: {each}") for each in fleet.warnings
-    ]
-    if fleet.discovery_server is not None and fleet.starts_server:
-        command = server_command(fleet.discovery_server)
-        actions.append(
-            ExecuteProcess(
-                cmd=list(command.words),
-                name="discovery_server",
-                additional_env=dict(command.environment),
-                respawn=True,
-                respawn_delay=max(RESPAWN_DELAY_S, command.restart_delay),
-                output="both",
-            )
+    shards = make_fleet(fleet_options(context))
+    ends_by_itself = any(shard.parameters.get("duration") for shard in shards)
+    events = ShardEvents(shards, ends_by_itself=ends_by_itself)
+    actions: list[LaunchDescriptionEntity] = []
+    for shard in shards:
+        node = Node(
+            package=PACKAGE,
+            executable="bridge",
+            arguments=["--ros-args", *shard.ros_args],
+            name=shard.node_name,
+            namespace=shard.namespace,
+            parameters=[dict(shard.parameters)],
+            additional_env={STATUS_PREFIX: STATUS},
+            respawn=not ends_by_itself,
+            respawn_delay=RESPAWN_DELAY_S,
+            output="both",
         )
-    events = ShardEvents(fleet, ends_by_itself=ends_by_itself)
-    for shard in fleet.shards:
-        action = shard_action(fleet, shard, respawn=not ends_by_itself)
-        actions += [
-            RegisterEventHandler(
-                OnProcessIO(
-                    target_action=action, on_stdout=lambda event, shard=shard: events.on_output(shard, event)
-                )
-            ),
-            RegisterEventHandler(
-                OnProcessExit(
-                    target_action=action,
-                    on_exit=lambda event, _context, shard=shard: events.on_exit(shard, event),
-                )
-            ),
-            action,
-        ]
+        on_output = OnProcessIO(
+            target_action=node, on_stdout=lambda event, shard=shard: events.on_output(shard, event)
+        )
+        on_exit = OnProcessExit(
+            target_action=node, on_exit=lambda event, _context, shard=shard: events.on_exit(shard, event)
+        )
+        actions += [RegisterEventHandler(on_output), RegisterEventHandler(on_exit), node]
     return actions
 
 
@@ -248,16 +174,10 @@ def generate_launch_description() -> LaunchDescription:
             DeclareLaunchArgument(
                 "asset",
                 description="The OpenUSD asset: a path (relative to the current directory) or "
-                "package://NAME/PATH. Other machines have it at the same path. Required.",
+                "package://NAME/PATH. Required.",
             ),
             DeclareLaunchArgument("shards", description="Number of bridges. Required."),
             *own,
-            DeclareLaunchArgument(
-                "shared_clock",
-                default_value="true",
-                choices=["true", "false"],
-                description="Shards that simulate step together, by the clock of the first one (lockstep).",
-            ),
             *of_bridge,
             OpaqueFunction(function=fleet_actions),
         ]

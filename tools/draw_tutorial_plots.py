@@ -8,9 +8,7 @@ tools/recordings-requirements.txt` and pytest.
 from __future__ import annotations
 
 import argparse
-import csv
 import io
-import itertools
 import math
 import os
 import random
@@ -44,7 +42,7 @@ mpl.rcParams.update(
         "legend.frameon": False,
     }
 )
-BLUE, GREEN, RED, ORANGE, GREY = "#1864ab", "#2b8a3e", "#c92a2a", "#e67700", "#868e96"
+BLUE, GREEN, RED, GREY = "#1864ab", "#2b8a3e", "#c92a2a", "#868e96"
 COLORS = 192
 DPI = 100
 
@@ -163,44 +161,6 @@ def _draw_distances(axes: Any, messages: dict[str, list[Any]]) -> None:
     axes.legend(loc="upper left")
 
 
-# --- Fleet --------------------------------------------------------------------------------------------------
-
-
-def draw_a_fleet(directory: Path) -> Any:
-    """Draw what the odometry of each robot says over wall time."""
-    with (directory / "drive.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    begin = float(rows[0]["wall_time"])
-    figure, axes = plt.subplots(figsize=(7.5, 3.4), layout="constrained")
-    styles = {"north": (BLUE, "-"), "east": (GREEN, "--"), "south": (RED, "-"), "west": (ORANGE, "--")}
-    killed = max(_first_gap(rows, robot) for robot in ("south", "west")) - begin
-    for robot, (color, line) in styles.items():
-        track = [row for row in rows if row["robot"] == robot]
-        times = np.array([float(row["wall_time"]) - begin for row in track])
-        times[1:][np.diff(times) > 1.0] = np.nan  # no line over a gap
-        shard = 1 if robot in ("north", "east") else 2
-        axes.plot(
-            times,
-            [float(row["x"]) for row in track],
-            line,
-            color=color,
-            label=f"/{robot}/odom, shard {shard}",
-        )
-    axes.axvline(killed, color=GREY, linestyle=":", label="shard 2 is killed")
-    axes.set(xlabel="wall time (s)", ylabel="x (m)")
-    axes.legend(loc="upper left")
-    return figure
-
-
-def _first_gap(rows: list[dict[str, str]], robot: str) -> float:
-    """Return the wall time of the last message before odometry starts again."""
-    track = [row for row in rows if row["robot"] == robot]
-    for before, after in itertools.pairwise(track):
-        if float(after["x"]) < float(before["x"]) - 0.5:
-            return float(before["wall_time"])
-    raise ValueError(f"{robot} did not start again")
-
-
 # --- Inside your simulator ----------------------------------------------------------------------------------
 
 
@@ -295,7 +255,6 @@ def draw_data_set_100_runs(directory: Path) -> Any:
 
 DRAWN: dict[str, Callable[[Path], Any]] = {
     "sensor_suite": draw_sensor_suite,
-    "a_fleet": draw_a_fleet,
     "inside_your_simulator": draw_inside_your_simulator,
     "test_in_ci": draw_test_in_ci,
     "data_set_100_runs": draw_data_set_100_runs,

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from usd_ros_bridge.backends.base import EntityBackend as EntityBackend
     from usd_ros_bridge.backends.base import EntityState as EntityState
     from usd_ros_bridge.backends.base import Goal as Goal
-    from usd_ros_bridge.backends.base import ObstacleBackend as ObstacleBackend
-    from usd_ros_bridge.backends.base import ObstacleMotion as ObstacleMotion
     from usd_ros_bridge.backends.base import RayBackend as RayBackend
     from usd_ros_bridge.backends.base import RayCaster as RayCaster
     from usd_ros_bridge.backends.base import RayHits as RayHits
@@ -161,7 +159,7 @@ _NAMES = {
     "api": "add_physics load_plan",
     "backends.array": "ArrayBackend rows_of",
     "backends.base": "ActionBackend Backend BackendContext BackendInput BodyContacts Capabilities ContactBackend "
-    "EntityBackend EntityState Goal ObstacleBackend ObstacleMotion RayBackend RayCaster RayHits RenderBackend "
+    "EntityBackend EntityState Goal RayBackend RayCaster RayHits RenderBackend "
     "SensorBackend ServiceBackend StateTransferBackend",
     "backends.mujoco": "MujocoBackend build_spec compile_model",
     "controllers.controller_group": "ControllerContext ControllerGroup GoalGroup GoalPort OdometryGroup PassiveGroup "

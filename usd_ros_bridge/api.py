@@ -191,12 +191,12 @@ def _read(
     again: bool = False,
 ) -> StageRecords:
     """Read the stage of a plan."""
-    from usd_ros_bridge.planning.robot_selection import can_leave_out_robots, select_robots
+    from usd_ros_bridge.planning.robot_selection import select_robots, selects_robots
     from usd_ros_bridge.usd import read_stage
     from usd_ros_bridge.usd.population import robot_roots
 
     stage, served = _stage(plan), None
-    if physics and can_leave_out_robots(options) and (robots := robot_roots(stage)):
+    if physics and selects_robots(options) and (robots := robot_roots(stage)):
         served = select_robots(options, robots).robots
     return read_stage(
         stage,

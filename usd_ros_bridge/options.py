@@ -28,8 +28,6 @@ SystemDefaultQos = Literal["resolved", "rmw"]
 Interfaces = Literal["all", "none"]
 BeyondLimits = Literal["reject", "clamp"]
 MasslessBodies = Literal["auto", "unit_mass", "weightless"]
-OtherRobots = Literal["leave_out", "obstacles"]
-LockstepRole = Literal["off", "leader", "follower"]
 FramesFromXforms = bool | Literal["auto"]
 RemoteControl = Literal["all", "read_only", "none"]
 MeshUriKind = Literal["auto", "package", "file", "service", "http"]
@@ -162,6 +160,25 @@ def parse_shard(text: str) -> ShardNumber | None:
     if not 1 <= shard.number <= shard.total:
         raise OptionError(f"shard {quoted(text)} is not possible: write K/N, part K of N, as 1/4 to 4/4 are")
     return shard
+
+
+def check_shard(shard: str, backend: str) -> None:
+    """Refuse to simulate a part of a fleet, for a backend that owns time.
+
+    Args:
+        shard: As `parse_shard` takes it.
+        backend: Name of the backend, for the message.
+
+    Raises:
+        OptionError: The shard is one of several.
+    """
+    parsed = parse_shard(shard)
+    if parsed is not None and parsed.total > 1:
+        raise OptionError(
+            f"shard {shard}: the backend {backend} owns time, and simulations in several processes share no world: "
+            "simulate the fleet in one process, or independent parts of it with a sweep or with contexts; shards take "
+            "kinematic, joint_states, playback or array"
+        )
 
 
 def _shard_text(text: str) -> str:
@@ -444,13 +461,6 @@ class PlanOptions:
         live=True,
         parse=_shard_text,
     )
-    other_robots: OtherRobots = _parameter(
-        "leave_out",
-        "Robots that this bridge does not serve: leave_out, or obstacles that its own robots meet, with physics.",
-        choices=get_args(OtherRobots),
-        flag="--other-robots",
-        launch=True,
-    )
     implicit_context: bool = _parameter(
         True,
         "Treat the default prim as a context if the asset has none.",
@@ -580,19 +590,6 @@ class BridgeOptions:
         live=True,
     )
     start_paused: bool = _parameter(False, "Start with simulated time paused.", flag="--paused", launch=True)
-    lockstep: LockstepRole = _parameter(
-        "off",
-        "Clock of a fleet: leader (all shards follow this one), follower (of the leader) or off (time of its own).",
-        choices=get_args(LockstepRole),
-        flag="--lockstep",
-        launch=True,
-    )
-    lockstep_timeout: float = _parameter(
-        5.0,
-        "How long lockstep waits for a shard that hangs, s of wall time.",
-        range=ranges.TIMEOUT,
-        launch=True,
-    )
     publish_clock: bool = _parameter(True, "Publish simulated time on /clock.", launch=True)
     clock_rate: float = _parameter(
         100.0, "Highest rate of /clock, Hz of simulated time.", range=ranges.RATE, launch=True

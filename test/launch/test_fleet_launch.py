@@ -31,19 +31,12 @@ LAUNCH_FILE = REPOSITORY / "launch" / "fleet.launch.py"
 LAUNCH = ["ros2", "launch", "usd_ros_bridge", "fleet.launch.py"]
 OWN = {
     "shards",
-    "machines",
-    "machine",
-    "discovery_server",
     "namespace",
     "node_name",
     "params_file",
     "log_level",
-    "ssh",
-    "remote_setup",
-    "remote_command",
-    "shared_clock",
 }
-SET_BY_THE_FLEET = {"shard", "lockstep"}
+SET_BY_THE_FLEET = {"shard"}
 TIMEOUT_S = 120.0
 
 
@@ -100,8 +93,6 @@ def test_each_shard_is_a_node_with_its_parameters(context: LaunchContext) -> Non
         "record": "run_2.mcap",
         "strict": True,
         "shard": "2/2",
-        "publish_clock": False,
-        "simulation_services": False,
     }
 
 
@@ -112,8 +103,6 @@ def test_each_shard_is_a_node_with_its_parameters(context: LaunchContext) -> Non
         ("shards", "0", "shards 0 is not possible"),
         ("tf_rate", "abc", "tf_rate 'abc' is not possible: it takes a number"),
         ("strict", "maybe", "strict 'maybe' is not possible: it takes true or false"),
-        ("machine", "b", "machine 'b' is not among machines"),
-        ("discovery_server", "x", "discovery_server 'x' is not possible"),
     ],
 )
 def test_a_mistake_names_its_argument(context: LaunchContext, name: str, text: str, says: str) -> None:

@@ -15,7 +15,7 @@ from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.errors import BackendError
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import Commands, State
-from usd_ros_bridge.options import PlanOptions, ReadOptions, VariantSelection
+from usd_ros_bridge.options import ReadOptions, VariantSelection
 from usd_ros_bridge.runtime.kinematics import Kinematics
 
 pytest.importorskip("newton", reason="Newton has an environment of its own: make test-newton")
@@ -271,13 +271,3 @@ def test_what_newtons_drives_do_not_move_is_unmoved(
     reached = np.abs(run.step(500, commands).joint_position - 0.3) < 0.02
     run.backend.close()
     assert set(np.flatnonzero(~reached).tolist()) == position
-
-
-def test_robots_of_other_bridges_are_no_obstacles() -> None:
-    plan = load_plan(
-        ROOT / "examples" / "fleet" / "fleet.usda",
-        plan_options=PlanOptions(shard="1/2", other_robots="obstacles"),
-        physics=True,
-    )
-    with pytest.raises(BackendError, match="other_robots:=leave_out"):
-        Run(plan)

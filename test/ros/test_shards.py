@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from sensor_msgs.msg import JointState
 
 from builders.stages import write_fleet
 from usd_ros_bridge.api import load_plan
-from usd_ros_bridge.errors import BridgeError
+from usd_ros_bridge.errors import BridgeError, OptionError
 from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.ros.change import coordinator
 from usd_ros_bridge.usd import quiet
@@ -205,14 +206,14 @@ def test_variants_of_other_robots_may_be_selected(tmp_path: Path, start: Any, ro
     here.wait_for_robots("b", above="/World/")
 
 
-def test_entities_are_spawned_into_a_shard(fleet: Any, tmp_path: Path) -> None:
+def test_entities_are_spawned_beside_chosen_robots(fleet: Any, tmp_path: Path) -> None:
     pytest.importorskip("simulation_interfaces", reason="simulation_interfaces is not installed")
     pytest.importorskip("mujoco", reason="mujoco is not installed")
     from simulation_client import OK, Simulator
     from simulation_interfaces.srv import DeleteEntity, SpawnEntity
 
     here = fleet(
-        shard="2/3",
+        contexts=("/fleet/robot_2", "/fleet/robot_3"),
         backend="mujoco",
         backend_options={"gl": "none"},
         start_paused=True,
@@ -223,7 +224,7 @@ def test_entities_are_spawned_into_a_shard(fleet: Any, tmp_path: Path) -> None:
     assert response.result.result == OK, response.result.error_message
     here.wait_for_robots("fleet/robot_2", "fleet/robot_3", "new", above="/")
     assert here.hidden() == [f"/fleet/robot_{number}" for number in (0, 1, 4, 5)]
-    assert here.parameters.set("shard", "3/3") == ""
+    assert here.parameters.set("contexts", ["/fleet/robot_4", "/fleet/robot_5"]) == ""
     here.wait_for_robots("fleet/robot_4", "fleet/robot_5", "new", above="/")
     assert client.ask(DeleteEntity, entity="new").result.result == OK
     here.wait_for_robots("4", "5")
@@ -236,3 +237,16 @@ def test_a_shard_without_robots_runs(fleet: Any) -> None:
     assert [each.code for each in here.bridge.plan.diagnostics] == ["2.1.shard"]
     assert here.parameters.set("shard", "2/2") == ""
     here.wait_for_robots("1")
+
+
+def test_a_bridge_that_simulates_is_no_shard(fleet: Any) -> None:
+    pytest.importorskip("mujoco", reason="mujoco is not installed")
+    says = "owns time.*in one process"
+    with pytest.raises(OptionError, match=f"^shard 1/3: the backend MujocoBackend {says}"):
+        fleet(shard="1/3", backend="mujoco", backend_options={"gl": "none"})
+    here = fleet(shard="1/1", backend="mujoco", backend_options={"gl": "none"})
+    refusal = here.parameters.set("shard", "2/3")
+    assert re.search(says, refusal), refusal
+    assert here.robots() == [f"/fleet/robot_{number}" for number in range(6)]
+    assert here.parameters.set("contexts", ["/fleet/robot_2"]) == ""
+    here.wait_for_robots("2")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import struct
 import subprocess
@@ -19,11 +20,9 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.utilities import get_rmw_implementation_identifier
 from sensor_msgs.msg import Image
 
-from free_ports import free_port
+import discovery_servers
 from own_process import own_process
-from programs import Program
 from ros_plans import plan
-from usd_ros_bridge.fleet.discovery_server import DiscoveryServer, server_command
 from usd_ros_bridge.ros import transport
 from usd_ros_bridge.ros.bridge import Bridge
 
@@ -140,11 +139,8 @@ needs_room = pytest.mark.skipif(not has_room(), reason="less than 16 MiB of shar
 @pytest.fixture
 def discovery_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """By a server, nodes of this process and of those that it starts find each other."""
-    server = DiscoveryServer(address="127.0.0.1", port=free_port())
-    command = server_command(server)
-    with Program(command.words, cwd=tmp_path, env=command.environment) as program:
-        program.wait_for(str(server.port))
-        monkeypatch.setenv("ROS_DISCOVERY_SERVER", server.location)
+    with discovery_servers.discovery_server(tmp_path) as address:
+        monkeypatch.setenv("ROS_DISCOVERY_SERVER", address)
         yield
 
 
@@ -155,6 +151,7 @@ def test_most_images_of_another_process_arrive(ros_harness: Any) -> None:
 
 # Longer than the process may take that runs it: what that one prints is in the report.
 @pytest.mark.timeout(300)
+@pytest.mark.process
 @needs_room
 @own_process
 def test_most_images_arrive_with_a_discovery_server(discovery_server: None, ros_harness: Any) -> None:
@@ -324,18 +321,72 @@ def test_a_node_starts_in_every_publication_mode(mode: str | None) -> None:
     assert (done.returncode, done.stdout.split()) == (0, ["starts"]), done.stderr
 
 
-def test_the_loopback_profile_with_a_thread_for_lists_is_the_profile_with_it() -> None:
-    def elements(text: str) -> list[str]:
-        return [each.tag.rpartition("}")[2] for each in ElementTree.fromstring(text).iter()]
+MANY_PUBLISHERS = """
+import sys, rclpy
+from std_msgs.msg import Empty
+from usd_ros_bridge.ros import transport
+if sys.argv[1] == "limited":
+    transport.use_large_message_transport(discovery_thread=True)
+rclpy.init()
+node = rclpy.create_node("many", enable_rosout=False, start_parameter_services=False)
+sys.stdin.readline()
+made = [node.create_publisher(Empty, f"many_{number}", 1) for number in range(int(sys.argv[2]))]
+print("made", flush=True)
+sys.stdin.readline()
+"""
+SEEN_BY_UDP = """
+import subprocess, sys, time, rclpy
+def sent():
+    (line,) = (each for each in open("/proc/net/dev") if each.strip().startswith("lo:"))
+    return int(line.split()[9])
+def wait_for(condition):
+    while not condition():
+        time.sleep(0.1)
+rclpy.init()
+node = rclpy.create_node("observer", enable_rosout=False, start_parameter_services=False)
+for way in ("plain", "limited"):
+    command = [sys.executable, "-c", sys.argv[1], way, sys.argv[2]]
+    # It has the middleware's own transports: nothing of the observer's goes by shared memory.
+    many = subprocess.Popen(command, env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    wait_for(lambda: "many" in node.get_node_names())
+    before = sent()
+    print(file=many.stdin, flush=True)
+    many.stdout.readline()
+    wait_for(lambda: sum("/many_" in name for name, _ in node.get_topic_names_and_types()) == int(sys.argv[2]))
+    print(way, sent() - before, flush=True)
+    many.communicate("")
+    wait_for(lambda: "many" not in node.get_node_names())
+"""
 
-    plain, threaded = (
-        elements(transport.loopback_profile_xml(graph_thread=thread)) for thread in (False, True)
+
+@pytest.mark.timeout(300)
+@pytest.mark.process
+@needs_room
+def test_lists_of_endpoints_are_not_sent_with_each_endpoint() -> None:
+    """A process whose lists are limited sends far less than a plain one, which sends 8 E^2 bytes of lists."""
+    if transport._profiles_variable() != "FASTDDS_DEFAULT_PROFILES_FILE":  # noqa: SLF001 - which Fast DDS this is
+        pytest.skip("the limit needs Fast DDS 3")
+    # The loopback of a network namespace carries nothing else.
+    namespace = ["unshare", "-rn", "sh", "-c", 'ip link set lo up && exec "$@"', "-"]
+    if not shutil.which("unshare") or subprocess.run([*namespace, "true"], check=False).returncode:
+        pytest.skip("no network namespace can be made here: unshare -rn")
+    publishers = 2500
+    variables = {**os.environ, "ROS_AUTOMATIC_DISCOVERY_RANGE": "SYSTEM_DEFAULT"}
+    variables.pop("_ROS_WHEELS_BOOTSTRAP_COMPLETE", None)
+    done = subprocess.run(
+        [
+            *(*namespace, sys.executable, "-c", f"ENVIRONMENT = {variables!r}\n{SEEN_BY_UDP}"),
+            *(MANY_PUBLISHERS, str(publishers)),
+        ],
+        env={**variables, "FASTDDS_DEFAULT_PROFILES_FILE": str(LOOPBACK_UDP)},
+        capture_output=True,
+        text=True,
+        timeout=250,
+        check=True,
     )
-    assert "data_writer" not in plain
-    own = elements(transport.profile_xml(transport.SEGMENT_BYTES, graph_thread=True))
-    added = [each for each in threaded if threaded.count(each) > plain.count(each)]
-    assert set(added) <= set(own)
-    assert {"data_writer", "publishMode", "max_bytes_per_period"} <= set(added)
+    sent = {way: int(count) for way, count in (line.split() for line in done.stdout.splitlines())}
+    assert sent["plain"] > 8 * publishers**2 * 0.8
+    assert sent["limited"] < sent["plain"] / 2
 
 
 @pytest.mark.parametrize("variable", VARIABLES)

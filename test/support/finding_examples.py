@@ -40,10 +40,6 @@ HEADER = """#usda 1.0
 
 OPTIONS: dict[str, tuple[str, PlanOptions]] = {
     "2.1.contexts": ("`--contexts /World/left`", PlanOptions(contexts=("/World/left",))),
-    "2.1.obstacles": (
-        "`--contexts /World/left --other-robots obstacles`",
-        PlanOptions(contexts=("/World/left",), other_robots="obstacles"),
-    ),
     "2.1.shard": ("`--shard 1/2`", PlanOptions(shard="1/2")),
     "2.3.enabled": (
         "the parameter `enabled./robot/camera: true`",

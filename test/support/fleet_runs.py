@@ -1,4 +1,4 @@
-"""Fleets that run beside a test: the supervisor, its shards by number, and what their robots publish."""
+"""Fleets that run beside a test: their shards by number, and what their robots publish."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import signal
 import sys
 import threading
 import time
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ _SHARD = re.compile(r'shard:="?(\d+)/\d+')
 
 
 class FleetRun(Program):
-    """A supervisor with its shards."""
+    """A fleet with its shards."""
 
     def __init__(self, asset: Path, *options: str, cwd: Path, env: Mapping[str, str] | None = None) -> None:
         super().__init__([*COMMAND, str(asset), *options], cwd=cwd, env=env)
@@ -38,21 +37,12 @@ class FleetRun(Program):
         return self.wait_for(rf"fleet: {shards} shards? ready", READY_S)
 
     def processes(self) -> dict[int, int]:
-        """Return the ids of the processes of shards, and of the discovery server as shard 0."""
+        """Return the ids of the processes of shards, by number."""
         found = {}
         for process_id in children(self.pid):
-            words = command_of(process_id)
-            text = " ".join(words)
-            if "discovery-server" in text:
-                found[0] = process_id
-            elif shard := _SHARD.search(text):
+            if shard := _SHARD.search(" ".join(command_of(process_id))):
                 found[int(shard[1])] = process_id
         return found
-
-    def processes_with(self, shard: int) -> dict[int, int]:
-        """Return what `processes` returns, and nothing if a shard is not there."""
-        found = self.processes()
-        return found if shard in found else {}
 
 
 def children(parent: int) -> list[int]:
@@ -101,20 +91,19 @@ def wait_until(condition: Callable[[], Any], what: str, timeout: float = READY_S
 
 
 class JointStateLog:
-    """Stamps of the joint states of some robots, by robot, in nanoseconds."""
+    """How many joint states some robots have published, by robot."""
 
     def __init__(self, observer: RosObserver, robots: Iterable[str]) -> None:
         self.observer = observer
-        self.stamps: dict[str, list[int]] = defaultdict(list)
+        self._counts: Counter[str] = Counter()
         self._changed = threading.Condition()
         for robot in robots:
             self._subscribe(robot)
 
     def _subscribe(self, robot: str) -> None:
-        def on_message(message: JointState) -> None:
-            stamp = message.header.stamp
+        def on_message(_message: JointState) -> None:
             with self._changed:
-                self.stamps[robot].append(stamp.sec * 10**9 + stamp.nanosec)
+                self._counts[robot] += 1
                 self._changed.notify_all()
 
         self.observer.node.create_subscription(
@@ -123,18 +112,11 @@ class JointStateLog:
 
     def wait_for_more(self, robots: Iterable[str], count: int = 5, timeout: float = READY_S) -> None:
         """Wait until each of some robots has published some messages from now on."""
-        wanted = {robot: len(self.stamps[robot]) + count for robot in robots}
         with self._changed:
+            wanted = {robot: self._counts[robot] + count for robot in robots}
             arrived = self._changed.wait_for(
-                lambda: all(len(self.stamps[robot]) >= number for robot, number in wanted.items()), timeout
+                lambda: all(self._counts[robot] >= number for robot, number in wanted.items()), timeout
             )
         if not arrived:
-            silent = [robot for robot, number in wanted.items() if len(self.stamps[robot]) < number]
+            silent = [robot for robot, number in wanted.items() if self._counts[robot] < number]
             pytest.fail(f"no joint states of {', '.join(silent)} within {timeout:g} s")
-
-    def gaps(self, robot: str, since: int) -> list[int]:
-        """Return the times between two messages of a robot, from one before a stamp on; all in nanoseconds."""
-        stamps = self.stamps[robot]
-        first = next((n for n, stamp in enumerate(stamps) if stamp >= since), len(stamps))
-        recent = stamps[max(first - 1, 0) :]
-        return [later - earlier for earlier, later in pairwise(recent)]

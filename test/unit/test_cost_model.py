@@ -16,7 +16,7 @@ pytest.importorskip("scipy", reason="scipy is not installed: make setup-tests")
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks import cost_model, discovery, fleet_tables, shards
+from benchmarks import cost_model, fleet_tables, shards
 from benchmarks.cost_model import CostModel, Fit, Law, Machines, Shard
 from benchmarks.harness import BenchmarkError
 
@@ -27,25 +27,8 @@ COEFFICIENTS = {
     "memory": (150.0, 0.25),
     "start_cpu": (0.5, 0.002, 1e-6, 1e-4),
     "describe_cpu": (0.7, 0.006, 2e-6),
-    "bytes": (0.005, 1e-3, 8e-6),
-    "packets": (12.0, 1.5, 1e-3),
-    "rest_bytes": (6.0,),
-    "cpu": (0.03, 1e-3, 2e-5, 1e-8),
-    "late": (1.0, 1e-7),
-    "server_cpu": (0.03, 8e-5),
-    "server_memory": (6.0, 5e-3),
 }
 """Of the terms of each law."""
-DISCOVERY_MEMORY = (42.0, 0.012, 0.003)
-
-
-def coefficients(law: Law) -> tuple[float, ...]:
-    is_graph = law in cost_model.DISCOVERY_LAWS["simple"] and law.figure == "memory"
-    return DISCOVERY_MEMORY if is_graph else COEFFICIENTS[law.figure]
-
-
-def value(law: Law, point: cost_model.Point) -> float:
-    return Fit(law, coefficients(law), ()).predict(point)
 
 
 @pytest.fixture(scope="module")
@@ -54,19 +37,13 @@ def values() -> dict[str, float]:
     found = {}
     for fleet in (*shards.FITTED, *shards.CHECKED):
         for law in cost_model.SHARD_LAWS:
-            found[f"shards.{fleet.name}.{law.figure}"] = value(law, cost_model.shard_of(fleet))
+            found[f"shards.{fleet.name}.{law.figure}"] = Fit(law, COEFFICIENTS[law.figure], ()).predict(
+                cost_model.shard_of(fleet)
+            )
         for _, figure, _ in fleet_tables.SHARD_ROWS:
             found.setdefault(f"shards.{fleet.name}.{figure}", 3.0)
         found[f"shards.{fleet.name}.bytes_tf"] = 2500.0
         found[f"shards.{fleet.name}.bytes_joint_states"] = 900.0
-    for mode, laws in cost_model.DISCOVERY_LAWS.items():
-        for graph in (*discovery.FITTED, *discovery.CHECKED):
-            for law in laws:
-                found[f"discovery.{mode}.{graph.name}.{law.figure}"] = value(law, graph)
-            for figure in discovery.FIGURES:
-                found.setdefault(f"discovery.{mode}.{graph.name}.{figure}", 1.0)
-    for graph in discovery.PLAIN:
-        found |= {f"discovery.plain.{graph.name}.{figure}": 1.0 for figure in discovery.FIGURES}
     return found
 
 
@@ -76,10 +53,9 @@ def model(values: dict[str, float]) -> CostModel:
 
 
 def test_laws_are_found_in_figures_that_follow_them(model: CostModel) -> None:
-    for fits in (model.shard, *model.discovery.values()):
-        for fit in fits.values():
-            assert fit.coefficients == pytest.approx(coefficients(fit.law), rel=1e-6), fit.law.figure
-            assert fit.worst < 1e-9
+    for figure, fit in model.shard.items():
+        assert fit.coefficients == pytest.approx(COEFFICIENTS[figure], rel=1e-6), figure
+        assert fit.worst < 1e-9
 
 
 def test_what_is_not_fitted_is_predicted(model: CostModel, values: dict[str, float]) -> None:
@@ -87,10 +63,6 @@ def test_what_is_not_fitted_is_predicted(model: CostModel, values: dict[str, flo
         for figure, fit in model.shard.items():
             predicted = fit.predict(cost_model.shard_of(fleet))
             assert predicted == pytest.approx(values[f"shards.{fleet.name}.{figure}"])
-    for mode, fits in model.discovery.items():
-        for graph in discovery.CHECKED:
-            for figure, fit in fits.items():
-                assert fit.predict(graph) == pytest.approx(values[f"discovery.{mode}.{graph.name}.{figure}"])
 
 
 @given(
@@ -138,16 +110,12 @@ def test_ten_thousand_robots_by_hand(model: CostModel) -> None:
     machines = Machines(robots=10_000, machines=20, cores=8, memory_mb=16_000.0, network_mb_s=125.0)
     found = cost_model.estimate(model, machines, shards_each=4, rate=40.0)
     assert (found.shard.robots, found.shard.others, found.shard.heard) == (125, 9875, 125)
-    assert (found.graph.participants, found.graph.endpoints) == (80, 522)
     assert found.tick_ms == pytest.approx(0.5 + 0.008 * 125 + 0.06 * 125)
     # Of the CPU time at 20 Hz twice as much.
     assert found.shard_cores == pytest.approx((1.0 + 0.17 * 125) / 100 * 2)
     assert found.cores == pytest.approx(4 * found.shard_cores)
-    assert found.memory_mb == pytest.approx(4 * (150 + 0.25 * 125 + 0.003 * 79 * 522))
+    assert found.memory_mb == pytest.approx(4 * (150 + 0.25 * 125))
     assert found.network_mb_s == pytest.approx(3400 * 500 * 40 * 1e-6)
-    assert found.discovery_mb["simple"] == pytest.approx(
-        (80**2 * 0.005 + 80**2 * 522 * 1e-3 + (80 * 522) ** 2 * 8e-6) / 20
-    )
     assert found.loads(machines)["network of a machine"] == pytest.approx(found.network_mb_s / 125)
 
 

@@ -397,45 +397,6 @@ class EntityBackend(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ObstacleMotion:
-    """Motion of obstacles, in the world frame.
-
-    Attributes:
-        rows: (K,) rows of `ObstacleBackend.obstacles`, each once.
-        poses: (K, 7) `world_from_body`.
-        twists: (K, 6) linear then angular velocities of the origins, m/s and rad/s.
-    """
-
-    rows: NDArray[np.intp]
-    poses: NDArray[np.float64]
-    twists: NDArray[np.float64]
-
-
-@runtime_checkable
-class ObstacleBackend(Protocol):
-    """A backend whose robots meet those of other bridges: bodies of the physics scene with `Body.obstacle`.
-
-    All methods are called from the thread that steps, between two steps.
-    """
-
-    def robot_bodies(self) -> tuple[str, ...]:
-        """Return the prim paths of the bodies that other bridges may meet."""
-        ...
-
-    def body_poses(self) -> NDArray[np.float64]:
-        """Return `world_from_body` (N, 7) of `robot_bodies` in the current state; before the first step, at rest."""
-        ...
-
-    def obstacles(self) -> tuple[str, ...]:
-        """Return the prim paths of the bodies that other bridges simulate."""
-        ...
-
-    def move_obstacles(self, motion: ObstacleMotion) -> None:
-        """Put obstacles where they are now. They move on with their twists until the next call or reset."""
-        ...
-
-
 @runtime_checkable
 class StateTransferBackend(Protocol):
     """A backend that can transfer its state to another instance when the asset changes: entities came or went."""

@@ -75,7 +75,6 @@ def inspect(as_json: bool, physics: bool, strict: bool, **options: Any) -> None:
     "real_time_factor",
     "beyond_limits",
     "start_paused",
-    "lockstep",
     "watch",
     "tf_output",
     "mesh_uris",

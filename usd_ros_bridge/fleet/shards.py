@@ -9,20 +9,15 @@ from pathlib import PurePath
 from typing import Any, Final
 
 from usd_ros_bridge.errors import OptionError
-from usd_ros_bridge.fleet.machines import Machine
 from usd_ros_bridge.fleet.parameter_text import parameter_arguments
 
 DERIVED: Final = ("record", "foxglove", "mesh_uris")
 """Parameters that no two bridges can share: files and ports."""
 
-OWN: Final = ("shard", "lockstep")
+OWN: Final = ("shard",)
 """Parameters that the fleet sets, and nobody else."""
 
 _MAX_PORT = 65535
-_OWN_TIME = ("mujoco", "newton")
-"""Backends that own time: their shards share the leader's."""
-_WITH_OBSTACLES = ("mujoco",)
-"""Backends in which robots of other shards are obstacles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,10 +25,7 @@ class FleetShard:
     """One bridge of a fleet.
 
     Attributes:
-        number: From 1. The first one has what a domain has once: /clock, the simulation services, and the interfaces
-            outside of all robots.
-        count: Shards of the fleet.
-        machine: Where it runs.
+        number: From 1. The first one has the interfaces outside of all robots.
         node_name: Name of its node.
         namespace: Namespace of its node, "" for the root.
         parameters: Parameters of its node, by name.
@@ -41,17 +33,10 @@ class FleetShard:
     """
 
     number: int
-    count: int
-    machine: Machine
     node_name: str
     namespace: str
     parameters: Mapping[str, Any]
     ros_args: tuple[str, ...] = ()
-
-    @property
-    def full_name(self) -> str:
-        """Return the node's name with its namespace."""
-        return full_node_name(self.namespace, self.node_name)
 
     def arguments(self) -> list[str]:
         """Return the arguments of the package's command line that run it."""
@@ -77,7 +62,6 @@ def shard_parameters(
     number: int,
     count: int,
     *,
-    lockstep: bool,
     own: Collection[str] = (),
 ) -> dict[str, Any]:
     """Return the parameters of a shard.
@@ -86,7 +70,6 @@ def shard_parameters(
         given: Those that the user gave.
         number: The shard's, from 1.
         count: Number of shards.
-        lockstep: Shards that simulate share their steps.
         own: Names of those that the user gave for this shard only.
 
     Raises:
@@ -96,16 +79,6 @@ def shard_parameters(
     for name in DERIVED:
         if name in given and name not in own:
             parameters[name] = _derived(name, given[name], number)
-    if number > 1:
-        # Once in a domain.
-        parameters |= {"publish_clock": False, "simulation_services": False}
-        parameters.pop("spawn_roots", None)
-    backend = given.get("backend")
-    if count > 1 and lockstep and backend in _OWN_TIME:
-        parameters["lockstep"] = "leader" if number == 1 else "follower"
-    if count > 1 and backend in _WITH_OBSTACLES:
-        # Robots of other shards are there, and are not moved by what hits them.
-        parameters.setdefault("other_robots", "obstacles")
     return parameters
 
 

@@ -182,7 +182,6 @@ class Body:
         parent: The body that it hangs from by joints, WORLD_BODY where it hangs from the world or from nothing.
         joints: Indices in PhysicsScene.joints of the edge to the parent; empty where the body is free.
         robot: Index in BridgePlan.robots, -1 for a prop.
-        obstacle: Another bridge simulates it; here it is kinematic, and stands where that bridge says.
     """
 
     path: str
@@ -197,7 +196,6 @@ class Body:
     parent: int = WORLD_BODY
     joints: tuple[int, ...] = ()
     robot: int = -1
-    obstacle: bool = False
 
 
 # --- Colliders and visuals ----------------------------------------------------------------------------------------

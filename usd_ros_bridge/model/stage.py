@@ -149,7 +149,6 @@ class StageRecords:
         sensor_models: Prims of sensor models that plug-ins bring.
         scene_values: What those models read of any prim, by USD name, by path.
         collections: Members of each collection that a relationship targets, by `/Prim.collection:name`.
-        obstacles: Bodies of robots that other bridges simulate: kinematic, without joints and interfaces.
         physics: Records for engines; None if they were not read.
         diagnostics: Faults that reading found: wrong value types, broken composition, refused references, units.
             `physics` has its own.
@@ -185,6 +184,5 @@ class StageRecords:
     asset_names: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     collections: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    obstacles: tuple[str, ...] = ()
     physics: PhysicsRecords | None = None
     diagnostics: tuple[Diagnostic, ...] = ()

@@ -48,15 +48,9 @@ def selects_robots(options: PlanOptions) -> bool:
     return bool(options.contexts or options.shard)
 
 
-def can_leave_out_robots(options: PlanOptions) -> bool:
-    """Return whether the robots that a bridge does not serve need not be composed."""
-    # Obstacles are robots that are not served.
-    return selects_robots(options) and options.other_robots == "leave_out"
-
-
 def robot_chooser(options: PlanOptions) -> Callable[[Sequence[RobotRoot]], frozenset[str]] | None:
     """Return what chooses the robots to compose, for `open_stage`; None where all are to be composed."""
-    if not can_leave_out_robots(options):
+    if not selects_robots(options):
         return None
     return lambda robots: frozenset(select_robots(options, robots).robots)
 

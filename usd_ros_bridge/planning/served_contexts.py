@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from usd_ros_bridge.errors import OptionError
 from usd_ros_bridge.model.diagnostics import Diagnostic, DiagnosticCollector
 from usd_ros_bridge.model.physics_records import PhysicsRecords
-from usd_ros_bridge.model.records import ContextRecord, IsaacRobotRecord, JointRecord, Record, RigidBodyRecord
+from usd_ros_bridge.model.records import ContextRecord, IsaacRobotRecord, JointRecord, Record
 from usd_ros_bridge.model.stage import RobotRoot, StageRecords
 from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning.contexts import Contexts, plan_contexts
@@ -77,9 +77,7 @@ def serve_contexts(records: StageRecords, options: PlanOptions) -> ServedRecords
         )
     left_out = frozenset(contexts.roots) - served
     if left_out or not selection.outside:
-        obstacles = options.other_robots == "obstacles" and records.physics is not None
-        cut = _Cut(records, contexts, left_out, outside=selection.outside, obstacles=obstacles)
-        records = cut.records(findings)
+        records = _Cut(records, contexts, left_out, outside=selection.outside).records(findings)
     if options.shard and not served:
         records = replace(records, diagnostics=(*records.diagnostics, _empty(options.shard, selection.found)))
     # The default prim is no robot because the robots are elsewhere.
@@ -125,13 +123,13 @@ def _empty(shard: str, robots: int) -> Diagnostic:
     )
 
 
-def _serve_physics(physics: PhysicsRecords, gone: _Below, *, obstacles: bool) -> PhysicsRecords:
-    """Return the physics records without those of the robots that are left out, but for the shapes of obstacles."""
+def _serve_physics(physics: PhysicsRecords, gone: _Below) -> PhysicsRecords:
+    """Return the physics records without those of the robots that are left out."""
     return replace(
         physics,
         masses=gone.without(physics.masses),
-        geometries=physics.geometries if obstacles else gone.rest(physics.geometries),
-        filtered_pairs=physics.filtered_pairs if obstacles else gone.rest(physics.filtered_pairs),
+        geometries=gone.rest(physics.geometries),
+        filtered_pairs=gone.rest(physics.filtered_pairs),
         joint_breaks=gone.without(physics.joint_breaks),
         body_solver_attributes=gone.without(physics.body_solver_attributes),
         sensors=gone.without(physics.sensors),
@@ -185,10 +183,8 @@ class _Cut:
         left_out: frozenset[str],
         *,
         outside: bool,
-        obstacles: bool,
     ) -> None:
         self._records = records
-        self._keeps_obstacles = obstacles
         self._contexts = contexts
         self._left_out = left_out
         self._below = _Below(left_out)
@@ -204,14 +200,7 @@ class _Cut:
         bodies = self._bodies_of_others()
         kept: dict[str, Any] = {name: below.rest(getattr(records, name)) for name in _BY_PATH}
         kept |= {name: self._interfaces(getattr(records, name)) for name in _INTERFACES}
-        obstacles = self._obstacles(bodies)
-        kept["bodies"] = tuple(
-            [
-                _stopped(each) if each.path in obstacles else each
-                for each in records.bodies
-                if each.path in obstacles or each.path not in bodies
-            ]
-        )
+        kept["bodies"] = tuple([each for each in records.bodies if each.path not in bodies])
         ties: list[Diagnostic] = []
         kept["joints"] = self._joints(bodies, ties)
         kept["diagnostics"] = (*kept["diagnostics"], *self._clashes(findings), *ties)
@@ -219,7 +208,6 @@ class _Cut:
             records,
             **kept,
             xforms=self._xforms(kept),
-            obstacles=tuple([each.path for each in kept["bodies"] if each.path in obstacles]),
             physics=self._physics(),
             repeats=self._repeats(),
         )
@@ -228,11 +216,7 @@ class _Cut:
         physics = self._records.physics
         if physics is None or not self._left_out:
             return physics
-        return _serve_physics(physics, self._below, obstacles=self._keeps_obstacles)
-
-    def _obstacles(self, bodies: set[str]) -> frozenset[str]:
-        """Return which of the bodies of others are kept."""
-        return frozenset(bodies) if self._keeps_obstacles else frozenset()
+        return _serve_physics(physics, self._below)
 
     def _interfaces(self, items: Sequence[Record]) -> tuple[Record, ...]:
         root_of = self._contexts.root_of
@@ -290,8 +274,6 @@ class _Cut:
     def _xforms(self, kept: Mapping[str, Any]) -> dict[str, Any]:
         """Return where prims are: of other robots only what a record still names, and what is above that."""
         xforms = self._records.xforms
-        if self._keeps_obstacles:
-            return dict(xforms)
         left = self._below.without(xforms)
         named = {
             target
@@ -334,11 +316,6 @@ class _Cut:
                     hidden.add(root)
                 served.add(key)
         return [each for each in findings.all() if each.code == "2.1.1" and each.path in hidden]
-
-
-def _stopped(body: RigidBodyRecord) -> RigidBodyRecord:
-    """Return a body that is moved, and not driven."""
-    return replace(body, kinematic_enabled=True, velocity=None, angular_velocity=None)
 
 
 def _reached(links: Sequence[Sequence[str]], starts: Callable[[str], bool]) -> set[str]:

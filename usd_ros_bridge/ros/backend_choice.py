@@ -13,6 +13,7 @@ from usd_ros_bridge.backends.registry import backend_names, load_backend
 from usd_ros_bridge.errors import BackendError, BridgeError, quoted
 from usd_ros_bridge.model.physics import PhysicsScene
 from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.options import parse_shard
 from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.runtime.runtime import Runtime
 
@@ -56,18 +57,20 @@ def check_plan(plan: object, bridge: str) -> None:
     )
 
 
-def wants_physics(backend: str | Backend, *, follows_clock: bool = False) -> bool:
+def wants_physics(backend: str | Backend, *, follows_clock: bool = False, shard: str = "") -> bool:
     """Return whether `choose` is going to look at the stage's physics.
 
     Args:
         backend: As for `choose`.
         follows_clock: As for `choose`.
+        shard: The plan option.
 
     Raises:
         BackendError: There is no such backend.
+        OptionError: `shard` has another form.
     """
     if backend == AUTO:
-        return not follows_clock and _can_simulate()
+        return not (follows_clock or _is_one_of_several(shard)) and _can_simulate()
     return needs_physics(load_backend(backend))
 
 
@@ -77,8 +80,9 @@ def choose(
     """Return the backend that was asked for.
 
     `auto` stands for `mujoco` where that is installed and the asset has drives, actuators, or bodies that fall; else
-    for `kinematic`. So it does where a robot would fall and nothing is there to land on: a robot's own file, without a
-    world around it, is viewed more often than dropped.
+    for `kinematic`. One of several shards, which cannot be simulated alone, gets `kinematic`, too. So does a robot that
+    would fall because nothing is there to land on: a robot's own file, without a world around it, is viewed more often
+    than dropped.
 
     Args:
         plan: The plan.
@@ -93,10 +97,13 @@ def choose(
         made = load_backend(backend)
         name = backend if isinstance(backend, str) else type(backend).__name__
         return Choice(add_physics(plan) if needs_physics(made) else plan, made, name)
-    if wants_physics(AUTO, follows_clock=follows_clock):
+    shard = plan.options.shard
+    if wants_physics(AUTO, follows_clock=follows_clock, shard=shard):
         plan = add_physics(plan)
     if follows_clock:
         name, why = KINEMATIC, "use_sim_time is true: time comes from /clock"
+    elif _is_one_of_several(shard):
+        name, why = KINEMATIC, f"shard {shard}: a fleet is simulated in one process"
     elif not _can_simulate():
         name, why = KINEMATIC, "MuJoCo, which would simulate forces, is not installed"
     elif plan.physics is None:
@@ -159,6 +166,11 @@ def _why_without_forces(scene: PhysicsScene) -> str:
     if not found:
         return "nothing in the asset needs forces: it has neither drives nor bodies that fall"
     return f"{', and '.join(found)}; the backend {MUJOCO} simulates them"
+
+
+def _is_one_of_several(shard: str) -> bool:
+    parsed = parse_shard(shard)
+    return parsed is not None and parsed.total > 1
 
 
 def _can_simulate() -> bool:

@@ -602,7 +602,7 @@ class Bridge(HandlerRegistry):
             self._domains.main,
             self._reporter.report,
         )
-        clock, loop = find_time(runtime, domains, self._workers, inform=self._inform)
+        clock, loop = find_time(runtime, domains, self._workers)
         changes = ChangeCoordinator(runtime, domains, served_plan=self._served_plan)
         transforms = RobotTransforms(
             served, domains, runtime, rate=options.tf_rate, publish_unmatched=options.publish_unmatched

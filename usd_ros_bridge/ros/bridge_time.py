@@ -18,12 +18,11 @@ from rosgraph_msgs.msg import Clock
 from std_srvs.srv import SetBool, Trigger
 
 from usd_ros_bridge.backends.base import EntityBackend, StateTransferBackend
-from usd_ros_bridge.errors import BridgeError, ChangeRefusedError, OptionError, escaped
+from usd_ros_bridge.errors import BridgeError, OptionError, escaped
 from usd_ros_bridge.model.change import ChangeReport
 from usd_ros_bridge.model.message_types import CLOCK, SET_BOOL, SIMULATOR_FEATURES, TRIGGER
 from usd_ros_bridge.model.periods import SECOND_NS
 from usd_ros_bridge.model.plan import BridgePlan, QosPlan
-from usd_ros_bridge.options import parse_shard
 from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.ros.bridge_status import InterfaceStatus, TimeStatus
 from usd_ros_bridge.ros.domains import Domain, Domains
@@ -34,21 +33,13 @@ from usd_ros_bridge.ros.endpoints.service import ServiceServer, make_built_in_se
 from usd_ros_bridge.ros.interface_types import AmentCatalog
 from usd_ros_bridge.ros.parameters import remote_refusal
 from usd_ros_bridge.ros.publisher_handle import PublisherHandle
-from usd_ros_bridge.ros.shard_exchange import POSES_TOPIC, ShardExchange
 from usd_ros_bridge.ros.workers import Workers
-from usd_ros_bridge.runtime.lockstep import (
-    ExchangeTimes,
-    FreeRunning,
-    Lockstep,
-    LockstepFollower,
-    LockstepLeader,
-)
 from usd_ros_bridge.runtime.loop import ExternalClock, Loop, SystemClock
 from usd_ros_bridge.runtime.plan_binding import PlanBinding, PreparedChange
 from usd_ros_bridge.runtime.publications import Publication
 from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.runtime.schedule import RateMeter
-from usd_ros_bridge.runtime.sim_time import SimTimeLoop, TimeControl, Timekeeper, longest_tick_ns
+from usd_ros_bridge.runtime.sim_time import SimTimeLoop, TimeControl, Timekeeper
 from usd_ros_bridge.runtime.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -57,7 +48,6 @@ if TYPE_CHECKING:
 FACTOR = "real_time_factor"
 """The node's parameter that may be set while the bridge runs."""
 CLOCK_TOPIC = "/clock"
-_FOLLOWS = "this bridge follows the leader's time (lockstep): ask the leader"
 CLOCK_QOS = QosPlan(reliability="best_effort", durability="volatile", depth=1)
 _CHECK_NS = SECOND_NS
 
@@ -277,20 +267,18 @@ class SimTime:
         control: Pause, step and reset, from any thread.
     """
 
-    def __init__(self, runtime: Runtime, domains: Domains, workers: Workers, *, inform: Report) -> None:
+    def __init__(self, runtime: Runtime, domains: Domains, workers: Workers) -> None:
         """Store the arguments.
 
         Args:
             runtime: Open; its backend owns time.
             domains: Domains with /clock.
             workers: Run requests to services.
-            inform: For shards that come and go.
 
         Raises:
-            BridgeError: The node follows /clock, which the bridge publishes; or lockstep lacks a shard.
+            BridgeError: The node follows /clock, which the bridge publishes.
         """
         options = runtime.options
-        follows = options.lockstep == "follower"
         main = domains.main
         if main.node.get_clock().ros_time_is_active:
             raise BridgeError(f"use_sim_time is true, but {self._follower_fault(runtime)}")
@@ -301,25 +289,18 @@ class SimTime:
         report = runtime.reporter.report
         self.control = TimeControl(
             step_ns=runtime.capabilities.step_ns,
-            real_time_factor=0.0 if follows else options.real_time_factor,
-            paused=options.start_paused and not follows,
-            refusal=_FOLLOWS if follows else "",
+            real_time_factor=options.real_time_factor,
+            paused=options.start_paused,
             wake=runtime.inbox.wakeup.set,
         )
         self._clock = (
             ClockPublisher(rate=options.clock_rate, now_ns=lambda: runtime.now_ns, report=report)
-            if options.publish_clock and not follows
+            if options.publish_clock
             else None
         )
-        self._shard = parse_shard(runtime.plan.options.shard)
-        self._exchange = make_exchange(runtime, main)
-        self._keeper = Timekeeper(
-            runtime, self.control, lockstep=make_lockstep(runtime, self._exchange, inform=inform)
-        )
-        if self._exchange is not None and options.lockstep == "off":
-            runtime.add_publication(self._exchange, name=POSES_TOPIC, rate=options.controller_rate)
+        self._keeper = Timekeeper(runtime, self.control)
         self._servers: list[ServiceServer] = []
-        if options.remote_control == "all" and not follows:
+        if options.remote_control == "all":
             self._servers = TimeServices(self.control).servers(main, workers, report)
         if self._clock is not None:
             # Before all other publications: peers know the time when another message arrives.
@@ -338,10 +319,6 @@ class SimTime:
         self._node.add_on_set_parameters_callback(self._check)
         self._node.add_post_set_parameters_callback(self._on_parameters)
         self._watched = True
-        if self._exchange is not None:
-            self._exchange.open()
-            if not self._keeper.lockstep.follows:
-                self._keeper.lockstep.restart(self._runtime.now_ns)
         self._publish_clock()
 
     def make_loop(self) -> SimTimeLoop:
@@ -349,20 +326,10 @@ class SimTime:
         return SimTimeLoop(self._runtime, self.control, keeper=self._keeper, idle=self._publish_clock)
 
     def prepare(self, plan: BridgePlan, binding: PlanBinding) -> PreparedChange:
-        """Prepare for other entities and domains, as `PlanComponent.prepare`.
-
-        Raises:
-            ChangeRefusedError: The bridge would be another shard, in lockstep.
-        """
-        if self._exchange is not None and parse_shard(plan.options.shard) != self._shard:
-            raise ChangeRefusedError(
-                "shard: lockstep and obstacles keep the shard that the bridge started as"
-            )
-        exchange = None if self._exchange is None else self._exchange.prepare(plan, binding)
+        """Prepare for other entities and domains, as `PlanComponent.prepare`."""
+        del plan
 
         def commit() -> None:
-            if exchange is not None:
-                exchange.commit()
             if self._simulation is not None:
                 self._simulation.update_entities()
 
@@ -398,11 +365,7 @@ class SimTime:
         # First: a wrong option is reported wherever it would be used.
         roots = find_spawn_roots(self._runtime)
         options = self._runtime.options
-        if (
-            options.remote_control == "none"
-            or not options.simulation_services
-            or self._keeper.lockstep.follows
-        ):
+        if options.remote_control == "none" or not options.simulation_services:
             return
         if not AmentCatalog().contains(SIMULATOR_FEATURES):
             inform(
@@ -431,11 +394,6 @@ class SimTime:
         """Close all of it. Idempotent."""
         self.control.close()
         self.control.before_steps_end = _nothing
-        exchange, self._exchange = self._exchange, None
-        if exchange is not None:
-            self._keeper.lockstep.close()
-            self._runtime.remove_publication(exchange)
-            exchange.close()
         if self._simulation is not None:
             self._simulation.close()
         if self._watched:
@@ -460,17 +418,16 @@ class SimTime:
 
     def reset(self, *, spinning: bool) -> None:
         """Reset everything to the start; at once, unless a loop does that between two ticks."""
-        if spinning or self._keeper.lockstep.follows:
+        if spinning:
             self.control.reset()
         else:
-            self._keeper.reset()
+            self._runtime.reset()
 
     def interfaces(self) -> list[InterfaceStatus]:
         """Return the status of /clock, the bridge's own services and those of simulation_interfaces."""
         rows = [] if self._clock is None else self._clock.status(self._runtime.now_ns)
         standard = [] if self._simulation is None else self._simulation.status()
-        exchange = [] if self._exchange is None else self._exchange.status()
-        return [*rows, *exchange, *(server.status() for server in self._servers), *standard]
+        return [*rows, *(server.status() for server in self._servers), *standard]
 
     def status(self) -> TimeStatus:
         """Return the status of time."""
@@ -500,8 +457,6 @@ class SimTime:
                 successful=False, reason=f"use_sim_time cannot be true: {self._follower_fault(self._runtime)}"
             )
         ours = [parameter.name for parameter in parameters if parameter.name == FACTOR]
-        if ours and self._keeper.lockstep.follows:
-            return SetParametersResult(successful=False, reason=f"{FACTOR}: {_FOLLOWS}")
         reason = remote_refusal(self._runtime.options.remote_control, ours)
         return SetParametersResult(successful=not reason, reason=escaped(reason))
 
@@ -513,62 +468,6 @@ class SimTime:
 
 def _nothing() -> None:
     pass
-
-
-def make_exchange(runtime: Runtime, main: Domain) -> ShardExchange | None:
-    """Return the topics of a shard, not open; None for a bridge that shares its world with no other."""
-    options, plan = runtime.options, runtime.plan
-    shard = parse_shard(plan.options.shard)
-    if options.lockstep == "off" and plan.options.other_robots == "leave_out":
-        return None
-    return ShardExchange(
-        main,
-        runtime.backend,
-        shard=None if shard is None else shard.number,
-        role=options.lockstep,
-        wakeup=runtime.inbox.wakeup,
-        report=runtime.reporter.report,
-    )
-
-
-def make_lockstep(runtime: Runtime, exchange: ShardExchange | None, *, inform: Report) -> Lockstep:
-    """Return what decides how far time may go, besides the bridge itself.
-
-    Raises:
-        OptionError: The bridge is no shard of a known number.
-    """
-    options, step_ns = runtime.options, runtime.capabilities.step_ns
-    if exchange is None or options.lockstep == "off":
-        return FreeRunning(exchange)
-    shard = parse_shard(runtime.plan.options.shard)
-    if shard is None:
-        raise OptionError(
-            f"lockstep {options.lockstep} needs the shard that this bridge is: shard:=1/2 (K/N)"
-        )
-    report = runtime.reporter.report
-    if options.lockstep == "follower":
-        follower = LockstepFollower(
-            shard=shard.number,
-            timeout_s=options.lockstep_timeout,
-            link=exchange,
-            report=report,
-            inform=inform,
-        )
-        exchange.on_grant = follower.receive
-        return follower
-    leader = LockstepLeader(
-        shard=shard.number,
-        shards=shard.total,
-        times=ExchangeTimes(
-            start_ns=0, step_ns=step_ns, period_ns=longest_tick_ns(options.controller_rate, step_ns)
-        ),
-        timeout_s=options.lockstep_timeout,
-        link=exchange,
-        report=report,
-        inform=inform,
-    )
-    exchange.on_report = leader.receive
-    return leader
 
 
 def find_spawn_roots(runtime: Runtime) -> tuple[Path, ...]:
@@ -607,7 +506,7 @@ def _spawn_refusal(runtime: Runtime) -> str:
 
 
 def find_time(
-    runtime: Runtime, domains: Domains, workers: Workers, *, inform: Report
+    runtime: Runtime, domains: Domains, workers: Workers
 ) -> tuple[RosClock | SimTime, Loop | SimTimeLoop]:
     """Return the time of a bridge and its loop: those of a backend that owns time, else those of the node.
 
@@ -615,19 +514,13 @@ def find_time(
         runtime: Open.
         domains: Domains of the bridge.
         workers: Run requests to services.
-        inform: For shards that come and go.
 
     Raises:
-        BridgeError: The node follows /clock, but the backend owns time; or lockstep is not possible.
+        BridgeError: The node follows /clock, but the backend owns time.
     """
     if runtime.capabilities.step_ns > 0:
-        own = SimTime(runtime, domains, workers, inform=inform)
+        own = SimTime(runtime, domains, workers)
         return own, own.make_loop()
-    if runtime.options.lockstep != "off":
-        raise OptionError(
-            f"lockstep: the backend {type(runtime.backend).__name__} follows the node's time; use_sim_time:=true lets "
-            "it follow the leader's /clock"
-        )
     clock = RosClock(domains.main.node)
     clock.open()
     return clock, Loop(runtime, clock.source)

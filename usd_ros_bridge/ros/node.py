@@ -283,9 +283,7 @@ def _rviz_lines(bridge: Bridge, options: BridgeOptions) -> tuple[str, ...]:
         return replace(output, tf=resolve(output.tf), tf_static=resolve(output.tf_static))
 
     robots = [replace(each, tf_outputs=tuple(map(named, each.tf_outputs))) for each in bridge.plan.robots]
-    # Of a follower, the leader publishes it.
-    has_clock = options.publish_clock or options.lockstep == "follower"
-    return start_lines(robots, use_sim_time=bridge.time is not None and has_clock)
+    return start_lines(robots, use_sim_time=bridge.time is not None and options.publish_clock)
 
 
 def _log_unknown_parameters(node: Any) -> None:
@@ -308,7 +306,11 @@ def _load(options: NodeOptions, node: Any, planner: PlannerProcess | None, phase
         plan_options=options.plan,
         catalog=AmentCatalog(),
         # Here and not when the bridge opens, so that its faults count for `strict`.
-        physics=wants_physics(options.backend, follows_clock=bool(node.get_clock().ros_time_is_active)),
+        physics=wants_physics(
+            options.backend,
+            follows_clock=bool(node.get_clock().ros_time_is_active),
+            shard=options.plan.shard,
+        ),
         describes=options.bridge.publish_description,
         mesh_directory=options.bridge.mesh_directory,
     )

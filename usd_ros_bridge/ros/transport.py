@@ -268,13 +268,9 @@ def _profiles_variable() -> str | None:
     return next((variable for library, variable in _LIBRARIES.items() if f"/{library}" in loaded), None)
 
 
-def loopback_profile_xml(*, graph_thread: bool = False) -> str:
-    """Return the profile of config/fastdds_loopback_udp.xml: UDP on the loopback, and nothing else.
-
-    Args:
-        graph_thread: As for `profile_xml`.
-    """
-    text = textwrap.dedent(
+def loopback_profile_xml() -> str:
+    """Return the profile of config/fastdds_loopback_udp.xml: UDP on the loopback, and nothing else."""
+    return textwrap.dedent(
         """\
         <?xml version="1.0" encoding="UTF-8"?>
         <profiles xmlns="http://www.eprosima.com/XMLSchemas/fastRTPS_Profiles">
@@ -311,10 +307,6 @@ def loopback_profile_xml(*, graph_thread: bool = False) -> str:
         </profiles>
         """
     )
-    if not graph_thread:
-        return text
-    text = text.replace("\n    </rtps>", f"{_flow_controllers(_GRAPH)}\n    </rtps>")
-    return text.replace("\n</profiles>", f"{_GRAPH_WRITER}\n</profiles>")
 
 
 def _flow_controllers(*names: str) -> str:

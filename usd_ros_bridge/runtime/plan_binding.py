@@ -17,7 +17,7 @@ from usd_ros_bridge.backends.base import (
 from usd_ros_bridge.errors import BackendError, BridgeError, ChangeRefusedError
 from usd_ros_bridge.model.change import common_rows, same
 from usd_ros_bridge.model.plan import BridgePlan, InterfacePlan
-from usd_ros_bridge.options import BridgeOptions
+from usd_ros_bridge.options import BridgeOptions, PlanOptions, check_shard
 from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.runtime.backend_runner import BackendRunner, find_sense
 from usd_ros_bridge.runtime.controller_manager import ControllerManager, GroupMaker
@@ -158,11 +158,13 @@ def bind_plan(plan: BridgePlan, backend: Backend, context: BindingContext) -> Pl
 
     Raises:
         BackendError: The backend refuses its options or cannot be opened. It is closed again.
+        OptionError: The plan is for one of several shards, and the backend owns time.
     """
     actuators = 0 if plan.physics is None else len(plan.physics.actuators)
     backend_runner = BackendRunner(backend, plan.layout, context.report, actuators=actuators)
     try:
         inputs = _open_backend(plan, backend, context)
+        check_served_shard(plan.options, backend)
         kinematics = Kinematics(plan)
         controllers = _make_controllers(plan, backend.capabilities, context)
         sensors = _make_sensors(plan, backend, context)
@@ -193,7 +195,9 @@ def bind_next_plan(old: PlanBinding, plan: BridgePlan, context: BindingContext) 
     Raises:
         ChangeRefusedError: The backend can neither run the plan nor have a successor that can.
         BackendError: The successor cannot be opened on the plan.
+        OptionError: The plan is for one of several shards, and the backend owns time.
     """
+    check_served_shard(plan.options, old.backend)
     if not _is_simulated_alike(old.plan, plan):
         return _bind_successor(old, plan, context)
     controllers = old.controllers
@@ -235,6 +239,16 @@ def _bind_successor(old: PlanBinding, plan: BridgePlan, context: BindingContext)
             "the asset's time step is another one, and time cannot go on with it: start the bridge again"
         )
     return binding
+
+
+def check_served_shard(options: PlanOptions, backend: Backend) -> None:
+    """Check that an open backend may serve the shard of a plan.
+
+    Raises:
+        OptionError: It is one of several shards, and the backend owns time.
+    """
+    if backend.capabilities.step_ns > 0:
+        check_shard(options.shard, type(backend).__name__)
 
 
 def _open_backend(plan: BridgePlan, backend: Backend, context: BindingContext) -> tuple[BackendInput, ...]:

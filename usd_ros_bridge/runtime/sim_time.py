@@ -14,7 +14,6 @@ from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.model.periods import duration_to_ns, period_ns
 from usd_ros_bridge.ranges import FACTOR
 from usd_ros_bridge.reporting import Report
-from usd_ros_bridge.runtime.lockstep import FreeRunning, Lockstep
 from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.runtime.schedule import NEVER_NS
 
@@ -52,7 +51,6 @@ class TimeControl:
         step_ns: int,
         real_time_factor: float = 1.0,
         paused: bool = False,
-        refusal: str = "",
         wake: Callable[[], None],
     ) -> None:
         """Store the arguments.
@@ -61,7 +59,6 @@ class TimeControl:
                 step_ns: Length of the backend's step, nanoseconds.
                 real_time_factor: Seconds of bridge time in a second; 0: as many as possible.
                 paused: Start paused.
-                refusal: Why all requests are refused; "" if they are served.
                 wake: Called after a request.
 
         Raises:
@@ -71,7 +68,6 @@ class TimeControl:
         self._wake = wake
         self._lock = threading.Lock()
         self._state: TimeState = "paused" if paused else "playing"
-        self._refused = refusal
         self._factor = _checked_factor(real_time_factor)
         self._achieved: float | None = None
         self._steps: deque[_Steps] = deque()
@@ -109,22 +105,12 @@ class TimeControl:
         return self._achieved
 
     def pause(self) -> None:
-        """Pause time after the tick in progress; steps under way continue.
-
-        Raises:
-            BridgeError: Requests are refused.
-        """
-        self._check()
+        """Pause time after the tick in progress; steps under way continue."""
         if self._state == "playing":
             self._change("paused")
 
     def resume(self) -> None:
-        """Resume time. Steps that are not done end: their futures fail.
-
-        Raises:
-            BridgeError: Requests are refused.
-        """
-        self._check()
+        """Resume time. Steps that are not done end: their futures fail."""
         if self._state != "playing":
             self._fail_steps("time passes by itself now")
             self._change("playing")
@@ -201,18 +187,13 @@ class TimeControl:
         self._fail_steps("everything was reset")
         return resets
 
-    def end_of_steps(self, now_ns: int, *, complete: bool = True) -> int | None:
-        """Return the bridge time until which steps were requested, nanoseconds; None while none are.
-
-        Args:
-            now_ns: Bridge time.
-            complete: Steps that end now are done; False: others have to come there first.
-        """
+    def end_of_steps(self, now_ns: int) -> int | None:
+        """Return the bridge time until which steps were requested, nanoseconds; None while none are."""
         while self._steps:
             first = self._steps[0]
             if first.end_ns is None:
                 first.end_ns = now_ns + first.count * self.step_ns
-            if (now_ns < first.end_ns or not complete) and not first.done.cancelled():
+            if now_ns < first.end_ns and not first.done.cancelled():
                 return first.end_ns
             with self._lock:
                 # They may just have been made to fail.
@@ -240,11 +221,7 @@ class TimeControl:
     # --- Own ---------------------------------------------------------------------------------------------------
 
     def _refusal(self) -> str:
-        return "the bridge is closed" if self._closed else self._refused
-
-    def _check(self) -> None:
-        if self._refused:
-            raise BridgeError(self._refused)
+        return "the bridge is closed" if self._closed else ""
 
     def _fail_steps(self, why: str) -> None:
         with self._lock:
@@ -371,18 +348,10 @@ class RealTimePacer:
 IDLE_NS = 1_000_000_000
 """How long a loop without ticks sleeps between two calls of its `idle`, wall nanoseconds."""
 
-_WAIT_NS = 200_000_000
-"""How often a loop that waits for others checks how long it has, wall nanoseconds."""
-
 LONG_NS = 10_000_000
 """From when on what is done between two ticks has time stand still, wall nanoseconds; less is caught up with."""
 
 _ROUNDING = 100
-
-
-def longest_tick_ns(controller_rate: float, step_ns: int) -> int:
-    """Return the longest distance of two ticks: the period of controllers, in whole steps, nanoseconds."""
-    return max(1, period_ns(controller_rate) // step_ns) * step_ns
 
 
 class Timekeeper:
@@ -393,28 +362,22 @@ class Timekeeper:
     what arrives, and how fast the machine is, changes nothing about them.
     """
 
-    def __init__(self, runtime: Runtime, control: TimeControl, *, lockstep: Lockstep | None = None) -> None:
+    def __init__(self, runtime: Runtime, control: TimeControl) -> None:
         """Store the arguments.
 
         Args:
             runtime: Open; its backend owns time.
             control: Control of time.
-            lockstep: What else decides how far time may go; None: nothing.
         """
         self._runtime = runtime
         self._control = control
-        self._lockstep = lockstep or FreeRunning()
-        self._longest_ns = longest_tick_ns(runtime.options.controller_rate, control.step_ns)
+        step_ns = control.step_ns
+        self._longest_ns = max(1, period_ns(runtime.options.controller_rate) // step_ns) * step_ns
 
     @property
     def now_ns(self) -> int:
         """Bridge time, nanoseconds: that of the last tick, or where the last reset left it."""
         return self._runtime.now_ns
-
-    @property
-    def lockstep(self) -> Lockstep:
-        """Return what else decides how far time may go."""
-        return self._lockstep
 
     def serve_requests(self) -> bool:
         """Serve requests between two ticks: jobs, resets, and posted jobs if no tick is to come.
@@ -422,43 +385,33 @@ class Timekeeper:
         Returns:
             Whether there were jobs, which may have taken their time.
         """
-        runtime, control, lockstep = self._runtime, self._control, self._lockstep
+        runtime, control = self._runtime, self._control
         worked = runtime.tick_queue.run_pending()
-        lockstep.poll()
-        if lockstep.pending_reset_ns is not None:
-            self.reset(start_ns=lockstep.pending_reset_ns)
         for keep_time, done in control.resets():
             if done.set_running_or_notify_cancel():
                 try:
-                    self.reset(start_ns=runtime.now_ns if keep_time else 0)
+                    runtime.reset(start_ns=runtime.now_ns if keep_time else 0)
                 except Exception as error:  # noqa: BLE001 - it goes to the future
                     done.set_exception(error)
                 else:
                     done.set_result(runtime.now_ns)
-        if lockstep.waiting or (not control.playing and self._end_of_steps() is None):
+        if not control.playing and control.end_of_steps(runtime.now_ns) is None:
             runtime.run_posted()
         return worked
-
-    def reset(self, *, start_ns: int = 0) -> None:
-        """Reset the runtime, as `Runtime.reset`, and those who are in lockstep with it."""
-        self._runtime.reset(start_ns=start_ns)
-        self._lockstep.restart(start_ns)
 
     def next_ns(self) -> int | None:
         """Return the bridge time of the tick to come, nanoseconds; None where none is to come."""
         now, step = self._runtime.now_ns, self._control.step_ns
         # The backend takes one step from the state at rest, whenever that is.
         last = now + (step if self._runtime.time_ns is None else self._longest_ns)
-        end = None
         if not self._control.playing:
-            end = self._end_of_steps()
+            end = self._control.end_of_steps(now)
             if end is None:
-                self._lockstep.stand()
                 return None
             last = min(last, end)
         due = self._runtime.next_due_ns()
         wanted = -(-(NEVER_NS if due is None else due) // step) * step
-        return self._lockstep.next_ns(now, max(now + step, min(wanted, last)), end)
+        return max(now + step, min(wanted, last))
 
     def advance(self, time_ns: int) -> bool:
         """Tick once.
@@ -469,17 +422,11 @@ class Timekeeper:
         Returns:
             Whether the backend gave a state.
         """
-        self._lockstep.begin(self._runtime.now_ns, time_ns)
         stepped = self._runtime.tick(time_ns)
-        self._lockstep.end(self._runtime.now_ns)
         if not self._control.playing:
             # Futures of steps are done at once.
-            self._end_of_steps()
+            self._control.end_of_steps(self._runtime.now_ns)
         return stepped
-
-    def _end_of_steps(self) -> int | None:
-        now = self._runtime.now_ns
-        return self._control.end_of_steps(now, complete=self._lockstep.is_complete(now))
 
     def follow_schedule(self) -> None:
         """Tick when something is due, and no longer at the stamps of a host."""
@@ -499,22 +446,15 @@ class Timekeeper:
         self.serve_requests()
         now, step = self._runtime.now_ns, self._control.step_ns
         target = now + step if time_ns is None else (time_ns + step // _ROUNDING) // step * step
-        end = None
         if not self._control.playing:
-            end = self._end_of_steps()
+            end = self._control.end_of_steps(now)
             if end is None:
-                self._lockstep.stand()
                 return False
             target = min(target, end)
         if target == now or target < step:
             return self._runtime.time_ns is not None
-        while (admitted := self._lockstep.next_ns(self._runtime.now_ns, target, end)) is not None:
-            self._runtime.follow_host(admitted)
-            stepped = self.advance(admitted)
-            if self._runtime.now_ns >= target:
-                return stepped
-            self._lockstep.poll()
-        return self._runtime.time_ns is not None
+        self._runtime.follow_host(target)
+        return self.advance(target)
 
 
 class SimTimeLoop:
@@ -546,7 +486,7 @@ class SimTimeLoop:
 
     def run(self) -> None:
         """Tick until `stop`, in the calling thread. Return at once if it was stopped before."""
-        keeper, control, pace, lockstep = self._keeper, self._control, self._pace, self._keeper.lockstep
+        keeper, control, pace = self._keeper, self._control, self._pace
         keeper.follow_schedule()
         stands_at: int | None = None
         while not self._stopped:
@@ -557,11 +497,7 @@ class SimTimeLoop:
             next_ns = keeper.next_ns()
             if self._duration_ns and (next_ns or 0) > self._duration_ns:
                 return
-            if lockstep.waiting:
-                # Time goes on from where the others let it; what is late is caught up with.
-                self._sleep(_WAIT_NS)
-                lockstep.send_heartbeat()
-            elif next_ns is None:
+            if next_ns is None:
                 pace.restart()
                 if keeper.now_ns != stands_at:
                     stands_at = keeper.now_ns
@@ -592,4 +528,3 @@ class SimTimeLoop:
         slept = min(nanoseconds, IDLE_NS)
         if not self._wakeup.wait(slept * 1e-9) and slept == IDLE_NS:
             self._idle()
-            self._keeper.lockstep.send_heartbeat()

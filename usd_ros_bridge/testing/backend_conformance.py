@@ -21,8 +21,6 @@ from usd_ros_bridge.backends.base import (
     Backend,
     BackendContext,
     EntityBackend,
-    ObstacleBackend,
-    ObstacleMotion,
     needs_physics,
 )
 from usd_ros_bridge.backends.registry import load_backend
@@ -821,23 +819,6 @@ class BackendConformance:
         bounds = backend.entity_bounds(base)
         assert bounds is not None
         assert (bounds[0] < bounds[1]).all()
-
-    def test_robots_that_other_bridges_meet_are_where_the_state_says(self, bench: BackendBench) -> None:
-        bench.open()
-        backend, layout = bench.backend, bench.plan.layout
-        if not isinstance(backend, ObstacleBackend):
-            pytest.skip("meets no robots of other bridges")
-        state = backend.step(START, Commands(layout))
-        paths, poses = backend.robot_bodies(), backend.body_poses()
-        assert poses.shape == (len(paths), 7)
-        assert {layout.bodies[row] for robot in bench.plan.robots for row in robot.bodies} <= set(paths)
-        for path, found in zip(paths, poses, strict=True):
-            if path in layout.bodies:
-                assert_allclose(found, state.body_pose[layout.bodies.index(path)], atol=1e-12)
-        assert set(backend.obstacles()).isdisjoint(paths)
-        nothing = np.zeros(0, dtype=np.intp), np.zeros((0, 7)), np.zeros((0, 6))
-        backend.move_obstacles(ObstacleMotion(rows=nothing[0], poses=nothing[1], twists=nothing[2]))
-        assert_allclose(backend.body_poses(), poses, atol=0.0)
 
     def test_a_backend_that_simulates_says_what_it_lacks(self, bench: BackendBench) -> None:
         if not bench.simulated:

@@ -97,13 +97,11 @@ TABLES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("live_change.kinematic.left", "live_change.mujoco.left"),
         ("live_change.kinematic.memory", "live_change.mujoco.memory"),
     ),
-    "Sweeps and lockstep": (
+    "Sweeps": (
         ("sweep.throughput",),
         ("sweep.all_workers", "sweep.single_run"),
         ("sweep.overhead",),
         ("sweep.hand_out",),
-        ("lockstep.2.2.stop",),
-        ("lockstep.100.2.stop", "lockstep.100.4.stop"),
     ),
 }
 """Results of each row of the page's tables, by subsection. A single figure for several results is the largest."""

@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT))
 pytest.importorskip("rich", reason="rich is not installed: make setup")
 pytest.importorskip("scipy", reason="scipy is not installed: make setup-tests")
 
-from benchmarks import discovery, fleet_tables, shards
+from benchmarks import fleet_tables, shards
 from benchmarks.report import FLEET_RESULTS
 
 if not FLEET_RESULTS.exists():
@@ -39,13 +39,3 @@ def test_the_results_are_of_one_run_on_one_machine() -> None:
 
 def test_what_the_laws_are_checked_with_is_not_what_they_are_fitted_to() -> None:
     assert not set(shards.FITTED) & set(shards.CHECKED)
-    assert not set(discovery.FITTED) & set(discovery.CHECKED)
-
-
-def test_lists_of_endpoints_are_as_long_as_the_page_says() -> None:
-    values = {entry["name"]: entry["value"] for entry in ENTRIES}
-    for graph in discovery.PLAIN:
-        plain, own = (values[f"discovery.{mode}.{graph.name}.bytes"] for mode in ("plain", "simple"))
-        lists = 8e-6 * (graph.participants * graph.endpoints) ** 2
-        assert plain - lists == pytest.approx(own, abs=0.4 * plain)
-    assert "8 E² bytes" in PAGE

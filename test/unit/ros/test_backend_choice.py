@@ -16,6 +16,7 @@ from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.backends.registry import load_backend
 from usd_ros_bridge.errors import BackendError
 from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.ros import backend_choice
 from usd_ros_bridge.ros.backend_choice import AUTO, Choice, choose, wants_physics
 from usd_ros_bridge.ros.bridge import Bridge
@@ -143,3 +144,13 @@ def test_one_that_cannot_be_opened_is_replaced_where_it_was_not_asked_for(
         assert bridge.time is None
     (message,) = [message for kind, message in told if kind == "backend.replaced"]
     assert "cannot be built" in message
+
+
+def test_a_shard_is_not_simulated() -> None:
+    assert not wants_physics(AUTO, shard="1/2")
+    choice, line = chosen(load_plan(ARM, plan_options=PlanOptions(shard="2/2")))
+    assert (choice.name, choice.plan.physics) == ("kinematic", None)
+    assert line == "backend kinematic: shard 2/2: a fleet is simulated in one process"
+    pytest.importorskip("mujoco", reason="MuJoCo is not installed: make setup")
+    assert wants_physics(AUTO, shard="1/1")
+    assert chosen(load_plan(ARM, plan_options=PlanOptions(shard="1/1")))[0].name == "mujoco"

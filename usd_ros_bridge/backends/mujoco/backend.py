@@ -16,7 +16,6 @@ from usd_ros_bridge.backends.base import (
     Capabilities,
     EntityState,
     InputlessBackend,
-    ObstacleMotion,
 )
 from usd_ros_bridge.backends.mujoco.actuators import add_actuators
 from usd_ros_bridge.backends.mujoco.bodies import add_bodies, set_sleep_policies
@@ -30,7 +29,6 @@ from usd_ros_bridge.backends.mujoco.loops import add_loops
 from usd_ros_bridge.backends.mujoco.mujoco_options import MujocoOptions, set_solver_options
 from usd_ros_bridge.backends.mujoco.ray_caster import WorldRayCaster, body_contacts, seen_surfaces
 from usd_ros_bridge.backends.mujoco.sensors import PoseSnapshot, SensorReader, SensorWorker, make_sensors
-from usd_ros_bridge.backends.mujoco.shared_bodies import SharedBodies
 from usd_ros_bridge.backends.mujoco.simulation import DivergenceMonitor, Simulation, transfer_state
 from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder
 from usd_ros_bridge.backends.mujoco.state_reader import StateReader, add_twist_sensors
@@ -109,7 +107,7 @@ class MujocoBackend(InputlessBackend):
     # --- EntityBackend -----------------------------------------------------------------------------------------
 
     def entities(self) -> tuple[str, ...]:
-        """Return the prim paths of all bodies, obstacles excepted."""
+        """Return the prim paths of all bodies."""
         return tuple(self._opened.body_index)
 
     def entity_state(self, path: str) -> EntityState:
@@ -146,24 +144,6 @@ class MujocoBackend(InputlessBackend):
     def entity_bounds(self, path: str) -> tuple[FloatArray, FloatArray] | None:
         """Return the lowest and highest corner (3,) of the colliders of a body and of its descendants."""
         return self.simulation.body_bounds(self._opened.body_index[path])
-
-    # --- ObstacleBackend ---------------------------------------------------------------------------------------
-
-    def robot_bodies(self) -> tuple[str, ...]:
-        """Return the prim paths of the bodies of robots: below one, or on joints."""
-        return self._opened.shared_bodies.robot_bodies
-
-    def body_poses(self) -> FloatArray:
-        """Return `world_from_body` (N, 7) of `robot_bodies`."""
-        return self._opened.shared_bodies.poses()
-
-    def obstacles(self) -> tuple[str, ...]:
-        """Return the prim paths of the bodies that other bridges simulate."""
-        return self._opened.shared_bodies.obstacles
-
-    def move_obstacles(self, motion: ObstacleMotion) -> None:
-        """Put obstacles where they are now; they move on with their twists."""
-        self._opened.shared_bodies.move(motion)
 
     # --- For sensor models of plug-ins -----------------------------------------------------------------------------
 
@@ -261,8 +241,7 @@ class _Session:
         plan, report = context.plan, context.report
         builder = make_builder(plan, scene, report, options, last_spec=last_spec)
         self.simulation = Simulation(compile_model(builder), stage_range(plan, loop=options.loop))
-        self.body_index = {body.path: index for index, body in enumerate(scene.bodies) if not body.obstacle}
-        self.shared_bodies = SharedBodies(self.simulation, plan)
+        self.body_index = {body.path: index for index, body in enumerate(scene.bodies)}
         self._step_ns = self.simulation.step_ns
         self._reader = StateReader(self.simulation, plan, loop=options.loop)
         self._joints = JointCommands(self.simulation, plan.layout, report, asset=plan.asset)

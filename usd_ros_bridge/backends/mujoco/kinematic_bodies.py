@@ -17,7 +17,6 @@ from usd_ros_bridge.backends.time_samples import PoseTracks, StageRange
 from usd_ros_bridge.spatial.transforms import (
     FloatArray,
     IndexArray,
-    exponential,
     quaternion_conjugate,
     quaternion_multiply,
     twist_exponential,
@@ -59,9 +58,6 @@ class KinematicBodies:
         self._follows = np.ones(len(found), dtype=bool)
         self._twists: dict[int, FloatArray] = {}
         self._arcs: dict[int, FloatArray] = {}
-        # Obstacles: mocap bodies, and their twists in the world frame.
-        self._obstacles: IndexArray = np.zeros(0, dtype=np.intp)
-        self._obstacle_twists = np.zeros((0, 6))
         # One more row for bodies below no mocap body, which is always zero.
         self._velocity = np.zeros((model.nmocap + 1, 6))
         self._moves = np.zeros(model.nmocap + 1, dtype=bool)
@@ -78,7 +74,6 @@ class KinematicBodies:
     def reset(self) -> None:
         """Forget all commands and put bodies with time samples at the start of their samples."""
         self._twists.clear()
-        self._obstacles, self._obstacle_twists = self._obstacles[:0], self._obstacle_twists[:0]
         self._follows[:] = True
         self._update_moving()
         self._apply_samples(float(self._data.time))
@@ -108,14 +103,6 @@ class KinematicBodies:
         self._follows[self._tracked == self._compiled.mocap_ids[body]] = False
         self._update_moving()
 
-    def move_obstacles(self, mocaps: IndexArray, poses: FloatArray, twists: FloatArray) -> None:
-        """Set poses (K, 7) and twists (K, 6) in the world frame of obstacles; the others stay where they are."""
-        self._data.mocap_pos[mocaps] = poses[:, :3]
-        self._data.mocap_quat[mocaps] = wxyz(poses[:, 3:])
-        moved = twists.any(axis=1)
-        self._obstacles, self._obstacle_twists = mocaps[moved], twists[moved]
-        self._update_moving()
-
     def transfer_state(self, old: KinematicBodies) -> None:
         """Copy the commands of the bodies that both have, by path."""
         bodies = {body.path: index for index, body in enumerate(self._compiled.scene.bodies)}
@@ -138,8 +125,6 @@ class KinematicBodies:
             mujoco.mju_normalize4(turned)
             data.mocap_pos[mocap] += moved
             data.mocap_quat[mocap] = turned
-        if self._obstacles.size:
-            self._advance_obstacles(step)
 
     # --- Velocities --------------------------------------------------------------------------------------------
 
@@ -186,17 +171,10 @@ class KinematicBodies:
     # --- Private -----------------------------------------------------------------------------------------------
 
     def _update_moving(self) -> None:
-        self.moving = bool(self._twists) or bool(self._obstacles.size) or bool(self._follows.any())
+        self.moving = bool(self._twists) or bool(self._follows.any())
         self._velocity[:] = 0.0
         self._moves[:] = False
         self._seconds = _NEVER
-
-    def _advance_obstacles(self, step: float) -> None:
-        """Move obstacles on for a step, seconds: their origins straight, and turning at a constant rate."""
-        data, obstacles, twists = self._data, self._obstacles, self._obstacle_twists
-        data.mocap_pos[obstacles] += twists[:, :3] * step
-        turns = exponential(twists[:, 3:] * step)
-        data.mocap_quat[obstacles] = wxyz(quaternion_multiply(turns, xyzw(data.mocap_quat[obstacles])))
 
     def _follows_samples(self, mocap: int) -> bool:
         return bool(self._follows[self._tracked == mocap].any())
@@ -227,7 +205,6 @@ class KinematicBodies:
             velocity, turn = self._velocity[mocap], self._data.mocap_quat[mocap]
             mujoco.mju_rotVecQuat(velocity[:3], twist[:3], turn)
             mujoco.mju_rotVecQuat(velocity[3:], twist[3:], turn)
-        self._velocity[self._obstacles] = self._obstacle_twists
         np.any(self._velocity, axis=1, out=self._moves)
 
     def _apply_to_contacts(self, contact: Any) -> None:

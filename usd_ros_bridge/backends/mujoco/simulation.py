@@ -13,7 +13,7 @@ from usd_ros_bridge.backends.mujoco.kinematic_bodies import KinematicBodies
 from usd_ros_bridge.backends.time_samples import StageRange
 from usd_ros_bridge.model.physics import WORLD_BODY
 from usd_ros_bridge.reporting import Report
-from usd_ros_bridge.spatial.transforms import IDENTITY, FloatArray, IndexArray, to_matrix, wxyz, xyzw
+from usd_ros_bridge.spatial.transforms import IDENTITY, FloatArray, to_matrix, wxyz, xyzw
 
 _SKIP_VELOCITY = int(mujoco.mjtStage.mjSTAGE_VEL)
 _STATE = int(mujoco.mjtState.mjSTATE_INTEGRATION)
@@ -234,11 +234,6 @@ class Simulation:
         if self.kinematic.set_twist(body, twist):
             self.refresh()
         return True
-
-    def move_obstacles(self, bodies: IndexArray, poses: FloatArray, twists: FloatArray) -> None:
-        """Put kinematic bodies of the scene (K,) at poses (K, 7), with twists (K, 6) in the world frame."""
-        self.kinematic.move_obstacles(self.compiled.mocap_ids[bodies], poses, twists)
-        self.refresh()
 
     # --- Private -----------------------------------------------------------------------------------------------
 

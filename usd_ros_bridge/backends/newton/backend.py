@@ -63,8 +63,7 @@ class NewtonBackend(InputlessBackend):
         """Import the stage.
 
         Raises:
-            BackendError: An option is not possible, there is no stage, Newton cannot import it, or the stage has robots
-                that the bridge does not serve.
+            BackendError: An option is not possible, there is no stage, or Newton cannot import it.
         """
         values = parse_options(
             "newton",
@@ -76,7 +75,6 @@ class NewtonBackend(InputlessBackend):
         seconds = option_value(values, "dt", float, authored or _DEFAULT_SECONDS)
         step_ns = round(seconds * 1e9)
         _check_units(plan)
-        _check_robots(plan)
         engine = Engine(
             _stage(plan),
             solvers=option_value(values, "schema_resolvers", tuple, SOLVERS),
@@ -281,10 +279,3 @@ def _check_units(plan: BridgePlan) -> None:
     wrong = next((each for each in plan.diagnostics if each.code in _UNITS), None)
     if wrong is not None:
         raise BackendError(f"backend newton takes metres and kilograms only: {quoted(wrong.message)}")
-
-
-def _check_robots(plan: BridgePlan) -> None:
-    if plan.options.other_robots == "obstacles" and (plan.options.contexts or plan.options.shard):
-        raise BackendError(
-            "backend newton simulates all robots of its stage, and has no obstacles: other_robots:=leave_out"
-        )

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from usd_ros_bridge.errors import BridgeError
-from usd_ros_bridge.fleet.discovery_server import SUPER_CLIENT_VARIABLE
 from usd_ros_bridge.ranges import MAX_DOMAIN_ID
 
 POLL_S = 0.05
@@ -56,7 +55,7 @@ class PeerClient:
         self._ended = ended
         if os.environ.get("ROS_DISCOVERY_SERVER"):
             # Other clients of a discovery server hear of those only that they exchange messages with.
-            os.environ.setdefault(SUPER_CLIENT_VARIABLE, "TRUE")
+            os.environ.setdefault("ROS_SUPER_CLIENT", "TRUE")
         self._context = rclpy.Context()
         self._context.init(args=list(ros_arguments), domain_id=domain_id)
         try:

@@ -16,14 +16,11 @@ from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.records import RigidBodyRecord, fallback
 from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel
 from usd_ros_bridge.planning.kinematics.solver_attributes import BODY, resolve_all
-from usd_ros_bridge.planning.names import Nearest
 from usd_ros_bridge.planning.stage_index import MAX_MAGNITUDE, StageIndex, as_poses
 from usd_ros_bridge.spatial.scalar import Vector3
 from usd_ros_bridge.spatial.transforms import FloatArray, rotate
 
 _RADIANS = math.pi / 180.0
-_MAX_NAMED = 5
-"""Robots that the message about obstacles names."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,7 +100,6 @@ def plan_bodies(
         plan.layout.bodies[row]: number for number, robot in enumerate(plan.robots) for row in robot.bodies
     }
     numbers = {joint.path: number for number, joint in enumerate(joints)}
-    obstacles = frozenset(index.records.obstacles)
     bodies = []
     for path, pose, inertial in zip(table.paths, as_poses(table.rest), inertials, strict=True):
         record = index.bodies[path]
@@ -124,28 +120,9 @@ def plan_bodies(
                 parent=WORLD_BODY if attachment is None else table.indices.get(attachment.parent, WORLD_BODY),
                 joints=() if attachment is None else tuple(numbers[joint] for joint in attachment.joints),
                 robot=robots.get(path, -1),
-                obstacle=path in obstacles,
             )
         )
     return tuple(bodies)
-
-
-def report_obstacles(bodies: Sequence[Body], plan: BridgePlan, findings: DiagnosticCollector) -> None:
-    """Report once which robots of other bridges are obstacles."""
-    obstacles = [body.path for body in bodies if body.obstacle]
-    if not obstacles:
-        return
-    robot_at = Nearest(plan.contexts)
-    robots = list(dict.fromkeys(robot_at(path) or path for path in obstacles))
-    more = f" and {len(robots) - _MAX_NAMED} more" if len(robots) > _MAX_NAMED else ""
-    findings.info(
-        "2.1.obstacles",
-        "",
-        f"{len(obstacles)} rigid bodies of robots that this bridge does not serve are obstacles "
-        f"({', '.join(robots[:_MAX_NAMED])}{more}): they are where the other bridges say, and nothing here "
-        "pushes them",
-        "none, unless robots push each other: serve those in one bridge",
-    )
 
 
 def _gravity_scale(authored: Mapping[str, object]) -> float:

@@ -28,7 +28,6 @@ from usd_ros_bridge.planning.physics.bodies import (
     as_vector,
     order_bodies,
     plan_bodies,
-    report_obstacles,
 )
 from usd_ros_bridge.planning.physics.colliders import SceneShapes, plan_shapes, report_misplaced_masses
 from usd_ros_bridge.planning.physics.filters import plan_filters, plan_groups
@@ -300,7 +299,6 @@ def _plan(
             replace(body, gravity_scale=body.gravity_scale * owners.gravity_scale(body.path))
             for body in bodies
         )
-    report_obstacles(bodies, plan, findings)
     floating = {robot.path: robot.base >= 0 and not robot.implicit for robot in plan.robots}
     report_misplaced_masses(physics, index, floating, findings)
     report_unmapped(records, physics, findings)

@@ -26,7 +26,7 @@ from usd_ros_bridge.process_settings import short_switch_interval
 from usd_ros_bridge.reporting import describe
 from usd_ros_bridge.ros.domains import Domain, Domains
 from usd_ros_bridge.runtime.inbox import TickQueue
-from usd_ros_bridge.runtime.plan_binding import PlanComponent, PreparedChange
+from usd_ros_bridge.runtime.plan_binding import PlanComponent, PreparedChange, check_served_shard
 from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.usd.session import StageSession
 
@@ -245,6 +245,14 @@ class ChangeCoordinator:
         with self._condition:
             asked = [each.variants for each in self._waiting if each.variants is not None]
             return asked[-1] if asked else self._variants
+
+    def check_shard(self, options: PlanOptions) -> None:
+        """Check that the backend may serve the shard of plan options.
+
+        Raises:
+            OptionError: It is one of several shards, and the backend owns time.
+        """
+        check_served_shard(options, self._runtime.backend)
 
     def refuse_variants(self, selections: Sequence[VariantSelection]) -> str:
         """Return why selections are not possible, "" if they are. Reads the stage, and may wait for it."""

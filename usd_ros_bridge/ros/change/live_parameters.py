@@ -444,7 +444,9 @@ class LiveParameters:
         robots = [RobotRoot(*each) for each in zip(plan.contexts, plan.context_namespaces, strict=True)]
         try:
             selectors = {name: OPTIONS[name].value(values[name]) for name in given}
-            select_robots(replace(self._changes.plan_options, **selectors), robots)
+            options = replace(self._changes.plan_options, **selectors)
+            select_robots(options, robots)
+            self._changes.check_shard(options)
         except OptionError as error:
             return str(error)
         return ""

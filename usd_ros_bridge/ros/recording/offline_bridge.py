@@ -253,8 +253,6 @@ class OfflineBridge:
 
     def _open_time(self, runtime: Runtime) -> None:
         """Make the loop, and publish /clock where the backend owns time."""
-        if self._options.lockstep != "off":
-            raise OptionError("lockstep needs other bridges on the ROS graph, and this bridge has no node")
         step_ns = runtime.capabilities.step_ns
         if step_ns <= 0:
             self._loop = Loop(runtime, SteppedClock())
