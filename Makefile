@@ -1,13 +1,13 @@
 # Two commands: `make run` and `make test`. Both set up what they need first; `make help` lists the rest.
 #
 #   ASSET=path    what `make run` opens         ARGS="..."   more arguments for it
-#   ROS=jazzy     the Jazzy wheels, in .venv-jazzy (default: kilted, in .venv)
+#   ROS=kilted    the Kilted wheels, in .venv-kilted (default: jazzy, in .venv)
 #   PYTHON=path   the Python 3.10 to 3.13 to use (default: python3)
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 ROS ?=
-VENV ?= $(if $(filter-out kilted,$(ROS)),.venv-$(ROS),.venv)
+VENV ?= $(if $(filter-out jazzy,$(ROS)),.venv-$(ROS),.venv)
 ASSET ?= examples/rover/world.usda
 ARGS ?=
 SETUP := tools/setup_env.sh --venv "$(VENV)" --distro "$(ROS)"
