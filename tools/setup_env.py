@@ -65,7 +65,7 @@ FOREIGN = (
 # What the package installs beside its modules, and the names that `ros2 run` knows.
 SHARED_FOLDERS = ("launch", "config", "examples")
 EXECUTABLES = ("bridge", "robot_state_publisher", "usd_ros_bridge")
-# What pip prints where it cannot reach an index, how it then ends, and the name of the server.
+# What pip prints where it cannot reach an index, and how it then ends.
 UNREACHABLE = re.compile(
     r"connection broken by|Max retries exceeded|Could not fetch URL|Read timed out|ProtocolError"
 )
@@ -73,7 +73,6 @@ UNAVAILABLE = re.compile(
     r"^ERROR: (No matching distribution|Could not install packages due to an OSError|Exception:)",
     re.MULTILINE,
 )
-SERVER = re.compile(r"host='([^']+)'")
 
 
 class SetupError(Exception):
@@ -413,16 +412,19 @@ class Setup:
                 command, stdout=log, stderr=log, cwd=ROOT, env=environment(), check=False
             ).returncode
         if status:
-            raise SetupError(failure(self.log(step), " ".join(command[1:3]), status))
+            raise SetupError(
+                failure(self.log(step), " ".join(Path(part).name for part in command[:3]), status)
+            )
 
 
 def failure(log: Path, command: str, status: int) -> str:
     """Return one line about a command that failed, from what it printed."""
     output = log.read_text(encoding="utf-8", errors="replace")
     if UNREACHABLE.search(output) and UNAVAILABLE.search(output):
-        server = SERVER.search(output)
+        used = re.search("^Looking in indexes: (.*)$", output, re.MULTILINE)
+        indexes = re.findall(r"https?://[^\s,]+", used[1]) if used else []
         return (
-            f"cannot reach the package index{f' at {server[1]}' if server else ''}: check the network, or name a proxy "
+            f"cannot reach the package index {' or '.join(indexes) or 'pypi.org'}: check the network, or name a proxy "
             f"(HTTPS_PROXY) or another index (PIP_INDEX_URL), and repeat the command; pip's output: {log}"
         )
     lines = output.strip().splitlines()
