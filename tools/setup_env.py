@@ -481,7 +481,8 @@ def environment() -> dict[str, str]:
 
 
 def digest(*parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    # Paths that the locale cannot decode have surrogates.
+    return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()
 
 
 def python_name() -> str:
