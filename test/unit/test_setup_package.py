@@ -148,7 +148,8 @@ def test_extra_of_a_distribution_pins_what_make_setup_pins(wheel: zipfile.ZipFil
 
 def test_extra_all_has_every_feature_and_no_ros(wheel: zipfile.ZipFile) -> None:
     features = [
-        requirements(wheel, extra) for extra in ("usd", "mujoco", "cli", "watch", "images", "view", "record")
+        requirements(wheel, extra)
+        for extra in ("usd", "mujoco", "cli", "watch", "images", "view", "record", "filters")
     ]
     assert requirements(wheel, "all") == set().union(*features)
     assert all(features)
