@@ -1,13 +1,13 @@
 # Two commands: `make run` and `make test`. Both set up what they need first; `make help` lists the rest.
 #
 #   ASSET=path    what `make run` opens         ARGS="..."   more arguments for it
-#   ROS=jazzy     the Jazzy wheels, in .venv-jazzy (default: kilted, in .venv)
+#   ROS=kilted    the Kilted wheels, in .venv-kilted (default: jazzy, in .venv)
 #   PYTHON=path   the Python 3.10 to 3.13 to use (default: python3)
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 ROS ?=
-VENV ?= $(if $(filter-out kilted,$(ROS)),.venv-$(ROS),.venv)
+VENV ?= $(if $(filter-out jazzy,$(ROS)),.venv-$(ROS),.venv)
 ASSET ?= examples/rover/world.usda
 ARGS ?=
 SETUP := tools/setup_env.sh --venv "$(VENV)" --distro "$(ROS)"
@@ -18,7 +18,7 @@ PYTEST := ROS_PYTHON_CHECK_FIELDS=1 ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST "$(B
 unexport _ROS_WHEELS_BOOTSTRAP_COMPLETE
 export PYTHON
 
-.PHONY: help setup setup-tests run test test-all test-pages test-long coverage check-coverage bench lint format test-browser test-robots test-assets dist test-dist test-plugins test-newton test-resolver docs docs-serve check-examples clean
+.PHONY: help setup setup-tests setup-all setup-lint run test test-all test-pages test-long coverage check-coverage bench lint format test-browser test-robots test-assets dist test-dist test-plugins test-newton test-resolver docs docs-serve check-examples clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -27,7 +27,13 @@ setup: ## install the bridge and its requirements into .venv
 	@$(SETUP)
 
 setup-tests:
-	@$(SETUP) --with-tests
+	@$(SETUP) --with test
+
+setup-all:
+	@$(SETUP) --with all
+
+setup-lint:
+	@$(SETUP) --with lint
 
 run: setup ## run the bridge on ASSET
 	@exec "$(BIN)/usd_ros_bridge" run "$(ASSET)" $(ARGS)
@@ -37,10 +43,10 @@ test: setup-tests ## what the core promises: in about 4 minutes on two cores
 
 TIERS ?= test,all
 
-test-all: setup-tests ## and processes, storms, all message types and apps (TIERS=all leaves out those of `make test`)
+test-all: setup-all ## and processes, storms, all message types and apps (TIERS=all leaves out those of `make test`)
 	@$(PYTEST) --tier "$(TIERS)" $(ARGS)
 
-test-pages: setup-tests ## followed pages, and random examples: four times as many as in a test alone (TEST_EFFORT)
+test-pages: setup-all ## followed pages, and random examples: four times as many as in a test alone (TEST_EFFORT)
 	@TEST_EFFORT="$${TEST_EFFORT:-4}" $(PYTEST) --tier long $(ARGS)
 
 test-long: test-pages test-dist test-plugins test-robots test-assets test-newton test-resolver test-browser ## all tests that take long
@@ -57,16 +63,16 @@ check-coverage: setup-tests
 bench: setup-tests ## all benchmarks, into benchmarks/results.json; ARGS="--only frames --quick"
 	@"$(BIN)/python" -m benchmarks $(ARGS)
 
-lint: setup-tests ## ruff, mypy --strict, the import contracts, the project's files and the words of docs, docstrings and messages
+lint: setup-lint ## ruff, mypy --strict, the import contracts, the project's files and the words of docs, docstrings and messages
 	@status=0; \
 	"$(BIN)/ruff" check . || status=1; \
-	"$(BIN)/ruff" format --check . || status=1; \
+	"$(BIN)/ruff" format --check . || { echo 'lint: `make format` formats these files' >&2; status=1; }; \
 	"$(BIN)/mypy" || status=1; \
 	"$(BIN)/lint-imports" || status=1; \
 	tools/check_project.sh || status=1; \
 	exit $$status
 
-format: setup-tests ## format the code with ruff
+format: setup-lint ## format the code with ruff
 	@"$(BIN)/ruff" check --fix-only --quiet .
 	@"$(BIN)/ruff" format .
 

@@ -144,7 +144,7 @@ setup(
         **FEATURES,
         # Everything but ROS, for where it is installed already; then everything with ROS.
         "all": ALL,
-        **{distro: [*ALL, *ros_requirements(distro)] for distro in ("kilted", "jazzy")},
+        **{distro: [*ALL, *ros_requirements(distro)] for distro in ("jazzy", "kilted")},
         "newton": ["newton[sim]>=1.8", "newton-usd-schemas>=0.6", "usd-core>=26.5,<26.9"],
         # Sweeps. Not in "all": Ray and pyarrow take 400 MB.
         "ray": [

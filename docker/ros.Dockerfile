@@ -1,10 +1,10 @@
 # The bridge in a workspace over ROS 2 from apt: with ros2, ros2 launch, and room for your own packages. From the root of the clone:
 #
-#   docker build --file docker/ros.Dockerfile --tag usd_ros_bridge:kilted .
-#   docker run --rm -it --init --network host --ipc host usd_ros_bridge:kilted
+#   docker build --file docker/ros.Dockerfile --tag usd_ros_bridge:jazzy .
+#   docker run --rm -it --init --network host --ipc host usd_ros_bridge:jazzy
 #
-# docs/how_to/docker.md explains the options. ROS is kilted or jazzy.
-ARG ROS=kilted
+# docs/how_to/docker.md explains the options. ROS is jazzy or kilted.
+ARG ROS=jazzy
 FROM ros:${ROS}-ros-base
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]

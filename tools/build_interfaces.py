@@ -1,7 +1,7 @@
 """Build the wheel usd_ros_bridge_interfaces from the packages of interfaces/ with the rosidl generators.
 
 Run it with the Python of an environment that has the ROS wheels of the distribution:
-`.venv/bin/python tools/build_interfaces.py --distro kilted --wheel-dir DIR`. How is in
+`.venv/bin/python tools/build_interfaces.py --distro jazzy --wheel-dir DIR`. How is in
 tools/message_packages.py, which builds any message package.
 
 The wheel also makes its environment a ROS 2 prefix (venv_ros_prefix.py): it is installed where the ROS wheels are
@@ -56,7 +56,7 @@ def wheel_version() -> str:
     """The major version of the distribution's rclpy, then that of the bridge.
 
     One name has wheels for several distributions, so the version must tell them apart, as those of the ROS wheels do:
-    a local version (+kilted) would, but package indexes refuse it.
+    a local version (+jazzy) would, but package indexes refuse it.
     """
     text = (ROOT / "usd_ros_bridge" / "__init__.py").read_text()
     bridge = re.findall(r'^__version__ = "(.*)"$', text, re.MULTILINE)[0]

@@ -109,7 +109,9 @@ def find_faults(measured: Mapping[str, float], reasons: Mapping[str, str]) -> li
     for path in core:
         percent = measured.get(path, 0.0)
         if path in reasons and not reasons[path] and percent < LEAST:
-            faults.append(f"{path}: {percent:.0f} % of its lines, not {LEAST:g} %: test it, or give the reason")
+            faults.append(
+                f"{path}: {percent:.0f} % of its lines, not {LEAST:g} %: test it, or give the reason"
+            )
     return faults
 
 

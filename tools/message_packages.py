@@ -2,7 +2,7 @@
 
     python tools/message_packages.py FOLDER... --wheel-dir DIR
 
-Run it with the Python of an environment that has the ROS wheels: `pip install "usd_ros_bridge[kilted]" wheel`. It needs
+Run it with the Python of an environment that has the ROS wheels: `pip install "usd_ros_bridge[jazzy]" wheel`. It needs
 gcc, g++ and Python's headers, and imports nothing of this repository. Each FOLDER has a package.xml, and .msg, .srv or
 .action files in msg/, srv/ or action/. The wheel makes their types known to rclpy, to the ament index and to other
 message packages.

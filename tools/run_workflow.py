@@ -1,7 +1,7 @@
 """Run the commands of a job of .github/workflows on this machine: what can be tried without GitHub.
 
 `tools/run_workflow.py --list` shows every step with a command. This runs those of one job in order, in the root of the
-clone, with the given values of the matrix: `tools/run_workflow.py wheels.yml build python=3.11 ros=kilted`. `--only`
+clone, with the given values of the matrix: `tools/run_workflow.py wheels.yml build python=3.11 ros=jazzy`. `--only`
 names the one step to run. Actions (`uses`) do not run here: check out, caches, artifacts, publishing.
 """
 

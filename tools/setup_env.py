@@ -1,4 +1,4 @@
-"""Set up the virtual environment of `make run`, `make test` and `make lint`, and keep it current.
+"""Set up the virtual environment of `make run`, the tests and `make lint`, and keep it current.
 
 Standard library only: it runs before anything is installed. Each step has a key, a hash of its inputs, in
 <venv>/.setup/state.json. A step with a known key is not repeated. A key is stored at the end of its step, so an
@@ -28,10 +28,11 @@ import sys
 import sysconfig
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
-from wheel_cache import WheelCache, default_directory
+from wheel_cache import CacheError, WheelCache, default_directory
 
 ROOT = Path(__file__).resolve().parent.parent
 REQUIREMENTS = ROOT / "tools" / "requirements"
@@ -39,8 +40,15 @@ BUILDER = ROOT / "tools" / "build_interfaces.py"
 GENERATORS = ROOT / "tools" / "message_packages.py"
 DEFINITIONS = (".action", ".msg", ".srv", ".xml")
 PREFIX_MODULE = ROOT / "tools" / "venv_ros_prefix.py"
-DISTROS = tuple(sorted(path.stem for path in REQUIREMENTS.glob("*.txt") if path.stem not in ("run", "test")))
-DEFAULT_DISTRO = "kilted"
+# What --with installs, in the order of the steps. `all` needs `test`, too.
+EXTRAS = {
+    "test": "what `make test` needs",
+    "all": "what all tests need",
+    "lint": "what `make lint` and `make format` need",
+}
+DISTROS = tuple(sorted(path.stem for path in REQUIREMENTS.glob("*.txt") if path.stem not in ("run", *EXTRAS)))
+# Maintained to May 2029.
+DEFAULT_DISTRO = "jazzy"
 # The interpreter behind a virtual environment that happens to be active, ours included.
 PYTHON = getattr(sys, "_base_executable", "") or sys.executable
 # Variables by which an outer environment would reach into this one.
@@ -57,6 +65,14 @@ FOREIGN = (
 # What the package installs beside its modules, and the names that `ros2 run` knows.
 SHARED_FOLDERS = ("launch", "config", "examples")
 EXECUTABLES = ("bridge", "robot_state_publisher", "usd_ros_bridge")
+# What pip prints where it cannot reach an index, and how it then ends.
+UNREACHABLE = re.compile(
+    r"connection broken by|Max retries exceeded|Could not fetch URL|Read timed out|ProtocolError"
+)
+UNAVAILABLE = re.compile(
+    r"^ERROR: (No matching distribution|Could not install packages due to an OSError|Exception:)",
+    re.MULTILINE,
+)
 
 
 class SetupError(Exception):
@@ -67,12 +83,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Set up the virtual environment of usd_ros_bridge.")
     parser.add_argument("--venv", default=".venv", help="its directory, relative to the repository")
     parser.add_argument("--distro", default="", help=f"ROS 2 distribution: {', '.join(DISTROS)}")
-    parser.add_argument("--with-tests", action="store_true", help="install what tests and lint need, too")
+    parser.add_argument(
+        "--with", action="append", default=[], choices=EXTRAS, dest="extras",
+        help="install more: " + "; ".join(f"{name}: {text}" for name, text in EXTRAS.items()),
+    )  # fmt: skip
     options = parser.parse_args()
     try:
         with lock():
-            Setup(ROOT / options.venv, options.distro, options.with_tests).run()
-    except SetupError as error:
+            Setup(ROOT / options.venv, options.distro, options.extras).run()
+    except (SetupError, OSError) as error:
         print(f"set-up: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -99,7 +118,7 @@ def lock() -> Iterator[None]:
 class Setup:
     """The steps, in order, over one virtual environment."""
 
-    def __init__(self, venv: Path, distro: str, with_tests: bool) -> None:
+    def __init__(self, venv: Path, distro: str, extras: Sequence[str]) -> None:
         self.venv = venv
         self.directory = venv / ".setup"
         self.sourced = sourced_distro()
@@ -113,10 +132,12 @@ class Setup:
         self.bin = venv / "bin"
         origin = [str(venv), os.path.realpath(PYTHON), sys.version, self.distro, str(bool(self.sourced))]
         venv_key = digest(*origin)
-        run_key = digest(venv_key, *(file.read_text() for file in self.requirement_files()))
+        run_key = digest(venv_key, *map(text_of, self.requirement_files()))
         self.interfaces_key = ""
+        self.kept: Path | None = None
+        self.notes: list[str] = []
         definitions = sorted(path for path in (ROOT / "interfaces").rglob("*") if path.suffix in DEFINITIONS)
-        package = (ROOT / "usd_ros_bridge" / "__init__.py").read_text()
+        package = text_of(ROOT / "usd_ros_bridge" / "__init__.py")
         version = re.findall(r"^__version__ = .*$", package, re.MULTILINE)
         project_files = [ROOT / "setup.py", ROOT / "setup.cfg", PREFIX_MODULE]
         steps: list[tuple[str, str, str, Callable[[], None]]] = [
@@ -125,20 +146,21 @@ class Setup:
         ]
         if not self.sourced:
             files = [*definitions, BUILDER, GENERATORS, PREFIX_MODULE, REQUIREMENTS / f"{self.distro}.txt"]
-            parts = [f"{path.relative_to(ROOT)}\n{path.read_text()}" for path in files]
+            parts = [f"{path.relative_to(ROOT)}\n{text_of(path)}" for path in files]
             # Without the place of this clone and of its Python: other clones have the same wheel.
-            numpy = re.findall(r"^numpy.*$", (REQUIREMENTS / "run.txt").read_text(), re.MULTILINE)
+            numpy = re.findall(r"^numpy.*$", text_of(REQUIREMENTS / "run.txt"), re.MULTILINE)
             origin = [sys.version, sysconfig.get_platform(), self.distro, *version, *numpy]
             self.interfaces_key = digest(*origin, *parts)
-            title = "interfaces tf2_msgs, control_msgs, simulation_interfaces, rviz_resource_interfaces, "
-            title += "from the cache" if self.kept_interfaces() else "by the rosidl generators"
+            title = "interfaces tf2_msgs, control_msgs, simulation_interfaces, rviz_resource_interfaces"
             key = digest(venv_key, self.interfaces_key)
             steps.append(("interfaces", title, key, self.install_interfaces))
-        key = digest(venv_key, *version, *(path.read_text() for path in project_files), *shared_files())
+        key = digest(venv_key, *version, *map(text_of, project_files), *shared_files())
         steps.append(("project", "usd_ros_bridge itself, editable", key, self.install_project))
-        if with_tests:
-            key = digest(venv_key, (REQUIREMENTS / "test.txt").read_text())
-            steps.append(("tests", "test and lint tools", key, self.install_tests))
+        wanted = {*extras, "test"} if "all" in extras else set(extras)
+        for name, title in EXTRAS.items():
+            if name in wanted:
+                key = digest(venv_key, text_of(REQUIREMENTS / f"{name}.txt"))
+                steps.append((name, title, key, partial(self.install_extra, name)))
         self.steps = steps
 
     def requirement_files(self) -> list[Path]:
@@ -159,7 +181,10 @@ class Setup:
         todo = [step for step in self.steps if state.get(step[0]) != step[2]]
         if not todo and (self.bin / "usd_ros_bridge").exists():
             return
-        self.check_machine(names={step[0] for step in todo})
+        names = {step[0] for step in todo}
+        if "interfaces" in names:
+            self.kept = self.kept_interfaces()
+        self.check_machine(names)
         base = "over the sourced one" if self.sourced else "from wheels"
         where = os.path.relpath(self.venv, ROOT)
         print(
@@ -167,14 +192,23 @@ class Setup:
             file=sys.stderr, flush=True,
         )  # fmt: skip
         for number, (name, title, key, action) in enumerate(todo, 1):
-            uses_pip = name in ("packages", "tests")
+            uses_pip = name == "packages" or name in EXTRAS
             if name != "venv":
                 state.pop(name, None)
                 self.write_state({**state, "running": name} if uses_pip else state)
-            with progress(f"[{number}/{len(todo)}] {title}", self.log(name)):
-                action()
+            way = ", from the cache" if self.kept else ", by the rosidl generators"
+            shown = title + way if name == "interfaces" else title
+            try:
+                with progress(f"[{number}/{len(todo)}] {shown}", self.log(name)):
+                    action()
+            except SetupError:
+                if uses_pip and not has_installed(self.log(name)):
+                    self.write_state(state)
+                raise
             state[name] = key
             self.write_state(state)
+        for note in self.notes:
+            print(f"set-up: {note}", file=sys.stderr)
         print(f"set-up: ready in {time.monotonic() - begin:.1f} s", file=sys.stderr, flush=True)
 
     # What is there
@@ -188,7 +222,7 @@ class Setup:
 
     def read_state(self) -> dict[str, str]:
         try:
-            return dict(json.loads((self.directory / "state.json").read_text()))
+            return dict(json.loads(text_of(self.directory / "state.json")))
         except (OSError, ValueError):
             return {}
 
@@ -212,7 +246,7 @@ class Setup:
             )
         if "venv" in names:
             self.check_venv_module()
-        if "interfaces" in names and not self.kept_interfaces():
+        if "interfaces" in names and not self.kept:
             self.check_compilers()
 
     def check_venv_module(self) -> None:
@@ -264,18 +298,17 @@ class Setup:
                 print(f"\nset-up: {package} is not installed (apt install {apt}): its interfaces stay disabled",
                       file=sys.stderr)  # fmt: skip
 
-    def install_tests(self) -> None:
+    def install_extra(self, name: str) -> None:
         if self.sourced:
-            self.pip_over_sourced("tests", "test.txt")
+            self.pip_over_sourced(name, f"{name}.txt")
         else:
             # Together with the rest, so that nothing that runs is moved to another version.
-            self.pip(
-                "tests", f"-r{REQUIREMENTS / 'test.txt'}", *(f"-c{file}" for file in self.requirement_files())
-            )
+            file = REQUIREMENTS / f"{name}.txt"
+            self.pip(name, f"-r{file}", *(f"-c{each}" for each in self.requirement_files()))
 
     def pip_over_sourced(self, step: str, file: str) -> None:
         """Installs what the sourced environment lacks; its numpy stays, its message packages are built against it."""
-        lines = [line.split("#")[0].strip() for line in (REQUIREMENTS / file).read_text().splitlines()]
+        lines = [line.split("#")[0].strip() for line in text_of(REQUIREMENTS / file).splitlines()]
         names = [line for line in lines if line and not line.startswith("numpy")]
         wanted = [line if line.startswith("usd-core") else re.split("==|;", line)[0] for line in names]
         # The oldest that can install a project editable from its pyproject.toml.
@@ -291,18 +324,21 @@ class Setup:
         self.pip(step, f"-c{constraint}", *dict.fromkeys(wanted))
 
     def kept_interfaces(self) -> Path | None:
-        """The wheel of the interfaces, from the user's cache."""
+        """The wheel of the interfaces, from the user's cache. Says why one that is there is not used."""
         cache = default_directory()
-        return WheelCache(cache).get(self.interfaces_key) if cache else None
+        try:
+            return WheelCache(cache).get(self.interfaces_key) if cache else None
+        except CacheError as error:
+            print(f"set-up: {error}: the interfaces are built again", file=sys.stderr)
+            return None
 
     def install_interfaces(self) -> None:
         """Installs the wheel of the interfaces. It also stays in .setup/wheels, for `make dist`."""
         wheels = self.directory / "wheels"
         shutil.rmtree(wheels, ignore_errors=True)
         wheels.mkdir()
-        kept = self.kept_interfaces()
-        if kept:
-            shutil.copyfile(kept, wheels / kept.name)
+        if self.kept:
+            shutil.copyfile(self.kept, wheels / self.kept.name)
         else:
             command = [
                 str(self.bin / "python"),
@@ -320,8 +356,11 @@ class Setup:
                 shutil.rmtree(information)
         self.pip("interfaces-install", "--no-deps", "--force-reinstall", str(wheel))
         cache = default_directory()
-        if cache and not kept:
-            WheelCache(cache).put(self.interfaces_key, wheel)
+        if cache and not self.kept:
+            try:
+                WheelCache(cache).put(self.interfaces_key, wheel)
+            except CacheError as error:
+                self.notes.append(f"{error}: other clones will build the interfaces again")
 
     def install_project(self) -> None:
         packages = self.site_packages()
@@ -373,12 +412,34 @@ class Setup:
                 command, stdout=log, stderr=log, cwd=ROOT, env=environment(), check=False
             ).returncode
         if status:
-            lines = self.log(step).read_text(errors="replace").strip().splitlines()
-            print("\n" + "\n".join(lines[-12:]), file=sys.stderr)
-            last = next(
-                (line for line in reversed(lines) if line.startswith("ERROR")), f"exit status {status}"
+            raise SetupError(
+                failure(self.log(step), " ".join(Path(part).name for part in command[:3]), status)
             )
-            raise SetupError(f"{' '.join(command[1:4])} failed ({last}); all of it: {self.log(step)}")
+
+
+def failure(log: Path, command: str, status: int) -> str:
+    """Return one line about a command that failed, from what it printed."""
+    output = log.read_text(encoding="utf-8", errors="replace")
+    if UNREACHABLE.search(output) and UNAVAILABLE.search(output):
+        used = re.search("^Looking in indexes: (.*)$", output, re.MULTILINE)
+        indexes = re.findall(r"https?://[^\s,]+", used[1]) if used else []
+        return (
+            f"cannot reach the package index {' or '.join(indexes) or 'pypi.org'}: check the network, or name a proxy "
+            f"(HTTPS_PROXY) or another index (PIP_INDEX_URL), and repeat the command; pip's output: {log}"
+        )
+    lines = output.strip().splitlines()
+    errors = [line for line in lines if line.startswith("ERROR") or "rror: " in line]
+    last = (errors or lines or [f"exit status {status}"])[-1].strip()
+    return f"{command} failed ({last}); its output: {log}"
+
+
+def has_installed(log: Path) -> bool:
+    """Return whether pip had begun to change the environment: it fetches everything before it installs anything."""
+    return "\nInstalling collected packages" in log.read_text(encoding="utf-8", errors="replace")
+
+
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
 
 
 def shared_files() -> list[str]:
@@ -420,7 +481,8 @@ def environment() -> dict[str, str]:
 
 
 def digest(*parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    # Paths that the locale cannot decode have surrogates.
+    return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()
 
 
 def python_name() -> str:
@@ -466,7 +528,7 @@ def progress(title: str, log: Path) -> Iterator[None]:
 def fetched(log: Path) -> str:
     """Return the number of packages that pip has processed, from its output."""
     try:
-        count = log.read_text(errors="replace").count("\nCollecting ")
+        count = log.read_text(encoding="utf-8", errors="replace").count("\nCollecting ")
     except OSError:
         return ""
     return f", {count} packages" if count else ""

@@ -41,7 +41,7 @@ ROS = Requirement(
         "rcl_interfaces",
         "builtin_interfaces",
     ),
-    remedy='source a ROS 2 installation, or pip install "usd_ros_bridge[kilted]"',
+    remedy='source a ROS 2 installation, or pip install "usd_ros_bridge[jazzy]"',
     purpose="running the bridge",
 )
 OPENUSD = Requirement(
@@ -50,7 +50,7 @@ OPENUSD = Requirement(
 INTERFACES = Requirement(
     label="the ROS interfaces",
     modules=("tf2_msgs", "control_msgs", "simulation_interfaces"),
-    remedy='pip install "usd_ros_bridge[kilted]", or of a sourced ROS 2: apt install ros-$ROS_DISTRO-tf2-msgs '
+    remedy='pip install "usd_ros_bridge[jazzy]", or of a sourced ROS 2: apt install ros-$ROS_DISTRO-tf2-msgs '
     "ros-$ROS_DISTRO-control-msgs ros-$ROS_DISTRO-simulation-interfaces",
     purpose="/tf, controllers and simulation services",
 )

@@ -117,7 +117,7 @@ def distro() -> str:
 def clean(
     bridge_wheel: Path, interfaces_wheel: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Clean]:
-    """An environment in which nothing but `pip install --find-links dist "usd_ros_bridge[kilted]"` was called."""
+    """An environment in which nothing but `pip install --find-links dist "usd_ros_bridge[jazzy]"` was called."""
     base = tmp_path_factory.mktemp("clean")
     tools, directory, venv = base / "tools", base / "empty", base / "venv"
     for path in (tools, directory):
@@ -194,7 +194,7 @@ def test_wheel_of_the_sdist_equals_the_one_of_the_tree(bridge_wheel: Path, tmp_p
 def test_sdist_has_what_setup_py_reads() -> None:
     with tarfile.open(only("usd_ros_bridge-*.tar.gz")) as file:
         names = {name.partition("/")[2] for name in file.getnames()}
-    pins = {f"tools/requirements/{name}.txt" for name in ("kilted", "jazzy")}
+    pins = {f"tools/requirements/{name}.txt" for name in ("jazzy", "kilted")}
     assert {"setup.py", "setup.cfg", "package.xml", "README.md", "executables/bridge", *pins} <= names
 
 

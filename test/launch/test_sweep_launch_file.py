@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("launch_ros", reason="launch_ros comes with a full ROS 2 installation only")
 pytest.importorskip("mujoco", reason="MuJoCo is not installed: make setup")
-pytest.importorskip("ray", reason="ray is not installed: make setup-tests")
+pytest.importorskip("ray", reason="ray is not installed: make setup-all")
 
 from usd_ros_bridge import load_sweep, run_sweep
 

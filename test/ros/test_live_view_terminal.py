@@ -16,8 +16,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pyte
 import pytest
+
+pytest.importorskip("pyte", reason="pyte is not installed: make setup-all")
+
+import pyte
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
 

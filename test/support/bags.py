@@ -11,7 +11,7 @@ import numpy as np
 from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
 from rosbags.typesys import Stores, get_typestore
 
-STORE = get_typestore(Stores.ROS2_KILTED)
+STORE = get_typestore(Stores.ROS2_JAZZY)
 JOINT_STATE, TF_MESSAGE = "sensor_msgs/msg/JointState", "tf2_msgs/msg/TFMessage"
 SECOND = 1_000_000_000
 START = 1_700_000_000 * SECOND

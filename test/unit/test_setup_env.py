@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import runpy
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -57,12 +60,14 @@ def the_line(done: subprocess.CompletedProcess[str]) -> str:
     return lines[0]
 
 
+@pytest.mark.process
 def test_no_python(clone: Path) -> None:
     line = the_line(make(clone, "setup"))
     assert "3.10 to 3.13" in line
     assert "apt install python3" in line
 
 
+@pytest.mark.process
 def test_wrong_python(clone: Path) -> None:
     old = clone.parent / "old-python"
     old.write_text("#!/bin/sh\nexit 1\n")
@@ -70,6 +75,7 @@ def test_wrong_python(clone: Path) -> None:
     assert f"PYTHON={old}" in the_line(make(clone, "setup", PYTHON=str(old)))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("tools", "missing"), [((), "gcc"), (("gcc",), "g++")])
 def test_no_compiler(clone: Path, tools: tuple[str, ...], missing: str) -> None:
     if tools and shutil.which("gcc") is None:
@@ -80,6 +86,7 @@ def test_no_compiler(clone: Path, tools: tuple[str, ...], missing: str) -> None:
     assert not (clone / ".venv").exists()
 
 
+@pytest.mark.process
 def test_no_python_headers(clone: Path) -> None:
     """A gcc that does not find Python.h, as where the development package is missing."""
     if shutil.which("gcc") is None or shutil.which("g++") is None:
@@ -95,12 +102,20 @@ def test_no_python_headers(clone: Path) -> None:
     assert "Python.h" in line
 
 
+@pytest.mark.process
 def test_unknown_distribution(clone: Path) -> None:
     line = the_line(make(clone, "setup", "ROS=melodic", PYTHON=PYTHON))
     assert "ROS=melodic" in line
     assert "jazzy and kilted" in line
 
 
+def test_jazzy_is_the_default(tool: SimpleNamespace, tmp_path: Path) -> None:
+    assert tool.Setup(tmp_path / "venv", "", []).distro == "jazzy"
+    makefile = (ROOT / "Makefile").read_text()
+    assert "VENV ?= $(if $(filter-out jazzy,$(ROS)),.venv-$(ROS),.venv)" in makefile
+
+
+@pytest.mark.process
 def test_foreign_environment_is_not_touched(clone: Path) -> None:
     (clone / ".venv").mkdir()
     (clone / ".venv" / "mine").write_text("")
@@ -109,6 +124,7 @@ def test_foreign_environment_is_not_touched(clone: Path) -> None:
     assert (clone / ".venv" / "mine").exists()
 
 
+@pytest.mark.process
 def test_sourced_ros_that_this_python_cannot_use(clone: Path) -> None:
     prefix = "/opt/ros/some"
     paths = {
@@ -121,14 +137,194 @@ def test_sourced_ros_that_this_python_cannot_use(clone: Path) -> None:
     assert "PYTHON=path" in line
 
 
-@pytest.mark.parametrize("distro", ["kilted", "jazzy"])
+@pytest.fixture
+def tool(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The module tools/setup_env.py, without a sourced ROS 2."""
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    monkeypatch.delenv("ROS_DISTRO", raising=False)
+    found = runpy.run_path(str(ROOT / "tools" / "setup_env.py"))
+    # Functions of the module see its dictionary, not this object.
+    return SimpleNamespace(**found, globals=found["Setup"].run.__globals__)
+
+
+def prepared(tool: SimpleNamespace, directory: Path, *extras: str) -> Any:
+    setup = tool.Setup(directory / "venv", "", extras)
+    setup.directory.mkdir(parents=True)
+    return setup
+
+
+@pytest.mark.parametrize(
+    ("extras", "steps"),
+    [
+        ((), []),
+        (("test",), ["test"]),
+        (("all",), ["test", "all"]),
+        (("lint",), ["lint"]),
+        (("lint", "all", "test"), ["test", "all", "lint"]),
+    ],
+)
+def test_tiers_of_requirements_are_steps(
+    tool: SimpleNamespace, tmp_path: Path, extras: tuple[str, ...], steps: list[str]
+) -> None:
+    names = [step[0] for step in tool.Setup(tmp_path / "venv", "", extras).steps]
+    assert names == ["venv", "packages", "interfaces", "project", *steps]
+
+
+def test_packages_of_the_tiers_are_in_one_file_each() -> None:
+    files = [
+        (ROOT / "tools" / "requirements" / f"{name}.txt").read_text() for name in ("test", "all", "lint")
+    ]
+    names = [{line.partition("==")[0] for line in text.splitlines() if "==" in line} for text in files]
+    assert sum(map(len, names)) == len(set().union(*names))
+
+
+NO_INDEX = """\
+WARNING: Retrying (Retry(total=0, connect=None, read=None, redirect=None, status=None)) after connection broken by
+'NewConnectionError("HTTPSConnection(host='pypi.org', port=443): [Errno 101] Network is unreachable")': /simple/mypy/
+ERROR: Could not find a version that satisfies the requirement mypy==2.4.1 (from versions: none)
+ERROR: No matching distribution found for mypy==2.4.1
+"""
+
+
+@pytest.mark.parametrize(
+    ("output", "line"),
+    [
+        (
+            NO_INDEX,
+            "cannot reach the package index pypi.org: check the network, or name a proxy (HTTPS_PROXY)",
+        ),
+        # It was reached, and has no such package.
+        (
+            NO_INDEX.partition("ERROR")[2],
+            "python -m pip failed (ERROR: No matching distribution found for mypy==2.4.1)",
+        ),
+        ("one\nERROR: Disk quota exceeded\ntwo\n", "python -m pip failed (ERROR: Disk quota exceeded)"),
+        ("one\ntwo\n", "python -m pip failed (two)"),
+        ("", "python -m pip failed (exit status 3)"),
+    ],
+)
+def test_a_command_that_fails_is_one_line(
+    tool: SimpleNamespace, tmp_path: Path, output: str, line: str
+) -> None:
+    log = tmp_path / "packages.log"
+    log.write_text(output)
+    found = tool.failure(log, "python -m pip", 3)
+    assert found.startswith(line)
+    assert found.endswith(f"output: {log}")
+    assert "\n" not in found
+
+
+@pytest.mark.process
+def test_pip_without_a_network_is_one_line(
+    tool: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    setup = prepared(tool, tmp_path)
+    setup.bin = Path(sys.prefix) / "bin"
+    for name in [each for each in os.environ if each.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_RETRIES", "1")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    with pytest.raises(
+        tool.SetupError, match=r"^cannot reach the package index http://127.0.0.1:9/simple: .*packages.log$"
+    ):
+        setup.pip("packages", "--dry-run", "no-such-package")
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_what_is_installed_stays_where_pip_fetched_nothing(
+    tool: SimpleNamespace, tmp_path: Path, begun: bool
+) -> None:
+    """A state with `running` has the next set-up create the environment again."""
+    setup = prepared(tool, tmp_path, "lint")
+    state = {step[0]: step[2] for step in setup.steps[:-1]}
+    setup.write_state(state)
+    setup.check_machine = id
+
+    def pip(step: str, *arguments: str) -> None:
+        setup.log(step).write_text("Collecting mypy\n" + "Installing collected packages: mypy\n" * begun)
+        raise tool.SetupError("no network")
+
+    setup.pip = pip
+    with pytest.raises(tool.SetupError):
+        setup.run()
+    left = json.loads((setup.directory / "state.json").read_text())
+    assert left == {**state, "running": "lint"} if begun else left == state
+
+
+@pytest.mark.parametrize("fault", ["damaged", "not readable", "absent"])
+def test_a_broken_cache_is_one_line_and_no_error(
+    tool: SimpleNamespace,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    fault: str,
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    setup = prepared(tool, tmp_path)
+    interfaces = tmp_path / "usd_ros_bridge" / "interfaces"
+    if fault == "damaged":
+        (interfaces / setup.interfaces_key).mkdir(parents=True, mode=0o700)
+        (interfaces / setup.interfaces_key / "a.whl").write_text("no wheel")
+    elif fault == "not readable":
+        interfaces.parent.mkdir()
+        interfaces.touch()
+    assert setup.kept_interfaces() is None
+    lines = capfd.readouterr().err.splitlines()
+    what = {
+        "damaged": ["a.whl is damaged"],
+        "not readable": ["interfaces is a link, or another"],
+        "absent": [],
+    }[fault]
+    assert len(lines) == len(what)
+    for line, part in zip(lines, what, strict=True):
+        assert part in line
+        assert line.endswith(": the interfaces are built again")
+
+
+@pytest.mark.parametrize("home", ["read-only", "missing"])
+def test_without_a_cache_the_interfaces_are_installed_all_the_same(
+    tool: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str
+) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    if home == "read-only":
+        # A file in place of a directory stops root, too.
+        (tmp_path / ".cache").touch()
+        monkeypatch.setenv("HOME", str(tmp_path))
+    else:
+        monkeypatch.setitem(tool.globals, "default_directory", lambda: None)
+    setup = prepared(tool, tmp_path)
+    installed = []
+    (setup.venv / "lib" / "python3.x" / "site-packages").mkdir(parents=True)
+    setup.call = lambda *_: (setup.directory / "wheels" / "built.whl").touch()
+    setup.pip = lambda *arguments: installed.append(arguments[-1])
+    setup.install_interfaces()
+    assert installed == [str(setup.directory / "wheels" / "built.whl")]
+    assert len(setup.notes) == (home == "read-only")
+    assert all("the cache cannot be written: " in note and str(tmp_path) in note for note in setup.notes)
+
+
+def test_a_place_that_cannot_be_written_is_one_line(
+    tool: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(sys, "argv", ["setup_env.py", "--venv", str(tmp_path / "file" / "venv")])
+    monkeypatch.setattr(tool.Setup, "check_machine", lambda *_: None)
+    assert tool.main() == 1
+    last = capfd.readouterr().err.splitlines()[-1]
+    assert last.startswith("set-up: ")
+    assert "file/venv" in last
+
+
+@pytest.mark.parametrize("distro", ["jazzy", "kilted"])
 def test_every_ros_wheel_is_pinned(distro: str) -> None:
     lines = (ROOT / "tools" / "requirements" / f"{distro}.txt").read_text().splitlines()
     pins = dict(line.split("==") for line in lines if line and not line.startswith("#"))
     assert {"ros-rclpy", "ros-rmw-fastrtps-cpp", "ros-rosidl-generator-py", "ros-wheels-bootstrapper"} <= set(
         pins
     )
-    assert pins["ros-rclpy"].split(".")[0] == {"kilted": "9", "jazzy": "7"}[distro]
+    assert pins["ros-rclpy"].split(".")[0] == {"jazzy": "7", "kilted": "9"}[distro]
 
 
 def test_share_files_are_found_without_following_links(

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ typesys = pytest.importorskip("rosbags.typesys", reason="rosbags is not installe
 
 ROOT = Path(__file__).resolve().parents[2]
 # By the version of an installed package: the prefix of a pip environment does not say its distribution.
-DISTRO = os.environ.get("ROS_DISTRO") or ("jazzy" if "-jazzy" in Path(sys.prefix).name else "kilted")
+DISTRO = os.environ.get("ROS_DISTRO") or {"7": "jazzy", "9": "kilted"}[version("ros-rclpy").partition(".")[0]]
 STORE = typesys.get_typestore(typesys.Stores[f"ROS2_{DISTRO.upper()}"])
 PACKAGES = ("tf2_msgs", "control_msgs", "simulation_interfaces", "rviz_resource_interfaces")
 # rosbags reads `char` as uint8, which has another number in a type description.

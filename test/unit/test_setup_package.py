@@ -133,7 +133,7 @@ def test_wheel_has_no_file_that_acts_at_every_start_of_python(wheel: zipfile.Zip
     assert not [name for name in wheel.namelist() if name.endswith(".pth")]
 
 
-@pytest.mark.parametrize("distro", ["kilted", "jazzy"])
+@pytest.mark.parametrize("distro", ["jazzy", "kilted"])
 def test_extra_of_a_distribution_pins_what_make_setup_pins(wheel: zipfile.ZipFile, distro: str) -> None:
     lines = (ROOT / "tools" / "requirements" / f"{distro}.txt").read_text().splitlines()
     pins = {line for line in lines if line and not line.startswith("#")}
@@ -148,7 +148,8 @@ def test_extra_of_a_distribution_pins_what_make_setup_pins(wheel: zipfile.ZipFil
 
 def test_extra_all_has_every_feature_and_no_ros(wheel: zipfile.ZipFile) -> None:
     features = [
-        requirements(wheel, extra) for extra in ("usd", "mujoco", "cli", "watch", "images", "view", "record")
+        requirements(wheel, extra)
+        for extra in ("usd", "mujoco", "cli", "watch", "images", "view", "record", "filters")
     ]
     assert requirements(wheel, "all") == set().union(*features)
     assert all(features)
@@ -200,6 +201,7 @@ def test_colcon_installs_the_executables_with_its_python_in_their_first_line(tmp
     assert done.returncode == 0, done.stderr
     folder = prefix / "lib" / "usd_ros_bridge"
     assert {path.name for path in folder.iterdir()} == EXECUTABLES
-    for path in folder.iterdir():
-        assert path.read_text().splitlines()[0] == f"#!{sys.executable}"
+    # setuptools quotes a path that has spaces.
+    lines = {path.read_text().splitlines()[0].replace('"', "") for path in folder.iterdir()}
+    assert lines == {f"#!{sys.executable}"}
     assert (prefix / "share" / "usd_ros_bridge" / "launch" / "bridge.launch.py").is_file()

@@ -63,15 +63,29 @@ def test_nothing_that_others_may_write_is_used(
             monkeypatch.setattr(os, "geteuid", lambda: 12345)
     else:
         path.chmod(path.stat().st_mode | (0o020 if "group" in fault else 0o002))
-    assert cache.get("key") is None
+    with pytest.raises(module.CacheError, match="is a link, or another user owns it or may write it"):
+        cache.get("key")
 
 
-def test_distrusted_folder_is_replaced(module: ModuleType, wheel: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("there", ["writable for all", "empty", "a file", "a link"])
+def test_what_cannot_be_used_is_replaced(module: ModuleType, wheel: Path, tmp_path: Path, there: str) -> None:
     cache = module.WheelCache(tmp_path / "cache")
     cache.put("key", wheel)
-    (tmp_path / "cache" / "key").chmod(0o777)
+    folder = tmp_path / "cache" / "key"
+    if there == "writable for all":
+        folder.chmod(0o777)
+    else:
+        folder.rename(tmp_path / "moved")
+        if there == "empty":
+            folder.mkdir()
+        elif there == "a file":
+            folder.touch()
+        else:
+            folder.symlink_to(tmp_path / "moved")
+    with pytest.raises(module.CacheError):
+        cache.get("key")
     cache.put("key", wheel)
-    assert cache.get("key") is not None
+    assert cache.get("key").read_bytes() == wheel.read_bytes()
 
 
 @pytest.mark.parametrize("content", [b"", b"no zip file", None])
@@ -84,16 +98,30 @@ def test_damaged_wheel_is_not_used(
     original = bytearray(kept.read_bytes())
     original[200] ^= 0xFF
     kept.write_bytes(bytes(original) if content is None else content)
-    assert cache.get("key") is None
+    with pytest.raises(module.CacheError, match=r"\.whl is damaged"):
+        cache.get("key")
 
 
-def test_directory_that_cannot_be_written_is_no_error(
+def test_every_truncated_wheel_is_damaged(module: ModuleType, wheel: Path, tmp_path: Path) -> None:
+    cache = module.WheelCache(tmp_path / "cache")
+    cache.put("key", wheel)
+    kept = cache.get("key")
+    whole = kept.read_bytes()
+    for size in range(len(whole)):
+        kept.write_bytes(whole[:size])
+        with pytest.raises(module.CacheError, match="is damaged"):
+            cache.get("key")
+
+
+def test_directory_that_cannot_be_read_or_written_is_named(
     module: ModuleType, wheel: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
     cache = module.WheelCache(tmp_path / "file" / "cache")
-    cache.put("key", wheel)
-    assert cache.get("key") is None
+    with pytest.raises(module.CacheError, match=r"the cache cannot be read: .*file/cache"):
+        cache.get("key")
+    with pytest.raises(module.CacheError, match=r"the cache cannot be written: .*file"):
+        cache.put("key", wheel)
 
 
 def test_only_the_keys_used_last_stay(module: ModuleType, wheel: Path, tmp_path: Path) -> None:

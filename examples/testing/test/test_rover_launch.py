@@ -28,7 +28,8 @@ class TestRover(unittest.TestCase):
 
     def test_it_drives_forward(self):
         """A velocity command moves it by 0.1 m."""
-        with rclpy.init():
+        rclpy.init()
+        try:
             node = rclpy.create_node("driver")
             poses = []
             node.create_subscription(
@@ -40,6 +41,8 @@ class TestRover(unittest.TestCase):
                 assert time.monotonic() < deadline, f"it drove from {poses[:1]} to {poses[-1:]} m"
                 command.publish(Twist(linear=Vector3(x=0.3)))
                 rclpy.spin_once(node, timeout_sec=0.1)
+        finally:
+            rclpy.shutdown()
 
 
 @launch_testing.post_shutdown_test()

@@ -18,6 +18,7 @@ sys.path.insert(0, str(ROOT))
 pytest.importorskip("rich", reason="rich is not installed: make setup")
 
 from benchmarks.registry import NAMES
+from usd_ros_bridge.cli.doctor import DISTRIBUTIONS
 
 RESULTS: dict[str, Any] = {
     each["name"]: each for each in json.loads((ROOT / "benchmarks" / "results.json").read_text())
@@ -233,6 +234,8 @@ def test_the_machine_of_the_run() -> None:
     assert f"load average {min(loads):.2f} to {max(loads):.2f}" in RUN
     (cpu,) = {machine["cpu"] for machine in machines}
     (python,) = {machine["python"].rpartition(".")[0] for machine in machines}
+    (rclpy,) = {machine["rclpy"].partition(".")[0] for machine in machines}
+    assert DISTRIBUTIONS[rclpy].capitalize() in RUN
     assert cpu in RUN
     assert f"Python {python}" in RUN
 

