@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
+from case_tables import each_case
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.options import ReadOptions, VariantSelection
@@ -33,7 +34,7 @@ def test_without_physics_nothing_is_said_of_drives() -> None:
     assert arm("none", physics=False) == {}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("drives", "severity", "words", "remedy"),
     [
         (
@@ -90,9 +91,7 @@ def test_a_base_that_is_fixed_to_the_world_names_the_joint_and_the_remedy() -> N
     assert plan.controllers[0].enabled, "its wheels turn"
 
 
-@pytest.mark.parametrize(
-    "example", ["rover/rover.usda", "rover/world.usda", "arm/arm.usda", "fleet/fleet.usda"]
-)
+@each_case("example", ["rover/rover.usda", "rover/world.usda", "arm/arm.usda", "fleet/fleet.usda"])
 def test_every_example_can_move(example: str) -> None:
     plan = load_plan(EXAMPLES / example, physics=True)
     assert [each for each in plan.diagnostics if each.code in ("4.2.3.drive", "4.2.3.base")] == []

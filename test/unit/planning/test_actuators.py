@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 from physics_stages import HEADER, plan_text
 from pxr import Usd
 
+from case_tables import each_case
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.physics import Actuator, PhysicsScene
 from usd_ros_bridge.model.plan import BridgePlan
@@ -73,7 +73,7 @@ GAIN = "uniform double[] mjc:gainPrm = [8]"
 AFFINE = 'uniform token mjc:biasType = "affine"'
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("lines", "interface", "control"),
     [
         ((), "effort", 1.0),
@@ -139,7 +139,7 @@ def test_a_drive_takes_positions_and_an_actuator_efforts() -> None:
     assert "goes to its drive" in said(plan)["1.3.actuator.shared"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("lines", "target", "words"),
     [
         ((), "", "it acts on nothing"),
@@ -166,7 +166,7 @@ def test_callbacks_keyframes_and_units_are_said() -> None:
     assert {"1.3.actuator.user", "1.3.actuator.keyframe", "1.3.actuator.units"} <= said(plan).keys()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("lines", "words"),
     [
         (("rel mjc:path = []",), "names nothing"),
@@ -223,7 +223,7 @@ def test_newtons_law_is_a_drive() -> None:
     assert not said(plan)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("schemas", "lines", "words"),
     [
         ("NewtonPIDControlAPI", ("float newton:ki = 1",), "integral"),
@@ -242,7 +242,7 @@ def test_what_no_drive_has_is_said(schemas: str, lines: tuple[str, ...], words: 
     assert any(dof.drive for joint in scene_of(plan).joints for dof in joint.dofs)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("schemas", "target", "drive", "words"),
     [
         ("NewtonNeuralControlAPI", NEWTON, "", "no control law"),

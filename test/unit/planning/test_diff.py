@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pxr import Sdf, Usd
 
+from case_tables import each_case
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.change import ItemDifference, PlanDifference
 from usd_ros_bridge.model.plan import BridgePlan
@@ -87,7 +88,7 @@ def test_rounding_of_transforms_and_the_sign_of_quaternions_are_no_difference() 
 # --- Fields -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "attribute", "value", "kind", "expected"),
     [
         ("/rover/lidar_link", "ros:topic:publish_rate", 20.0, "topic", {"publish_rate": (10.0, 20.0)}),

@@ -13,6 +13,7 @@ from pxr import Sdf, Usd
 from reading import check_reading
 
 from builders.stages import write_fleet
+from case_tables import each_case
 from usd_ros_bridge.export.plan_json import plan_to_json
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.stage import StageRecords
@@ -365,7 +366,7 @@ def check(
     return plan
 
 
-@pytest.mark.parametrize(
+@each_case(
     "parts",
     [
         ("anchor",),
@@ -406,7 +407,7 @@ def test_equal_robots_are_planned_as_different_ones_are(parts: tuple[str, ...]) 
     check(robot_with(*parts), members(3), repeats=0 if parts in READ_EACH else 2)
 
 
-@pytest.mark.parametrize("override", sorted(OVERRIDES))
+@each_case("override", sorted(OVERRIDES))
 def test_a_robot_that_says_something_else_is_planned_as_it_says(override: str) -> None:
     repeats = 3 if override in OF_THE_ROOT else 2
     check(robot_with("anchor"), members(4, r2=OVERRIDES[override]), repeats=repeats)

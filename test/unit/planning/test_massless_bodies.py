@@ -8,6 +8,7 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from physics_stages import BALL, at, body, findings, open_text, prim, world
 
+from case_tables import each_case
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import MasslessBodies, PlanOptions
@@ -75,7 +76,7 @@ def test_the_option_has_them_weigh_nothing() -> None:
     assert findings(plan, "1.3.mass") == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("stage", "on_arm", "option", "mass"),
     [
         ("", WEIGHTLESS, "auto", 0.0),
@@ -114,13 +115,13 @@ def test_a_rule_that_nobody_knows_is_an_error() -> None:
 # --- Which bodies weigh nothing -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("content", ["", "\n".join(ZERO), "\n".join((*ZERO, BALL)), BALL, dense(0)])
+@each_case("content", ["", "\n".join(ZERO), "\n".join((*ZERO, BALL)), BALL, dense(0)])
 def test_zeros_are_nothing(content: str) -> None:
     assert mass_of(content) == 0.0
     assert mass_of(content, "unit_mass") > 0.0
 
 
-@pytest.mark.parametrize(
+@each_case(
     "content",
     [
         "float physics:mass = 0.001",

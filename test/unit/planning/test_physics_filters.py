@@ -14,6 +14,7 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 from physics_stages import BALL, at, body, findings, open_text, plan_text, prim, scene_of, world
 from pxr import UsdPhysics
 
+from case_tables import each_case
 from usd_ros_bridge.model.physics import PhysicsScene
 from usd_ros_bridge.planning.physics import filters
 
@@ -103,7 +104,7 @@ def test_a_body_that_is_the_root_of_an_articulation_is_meant_alone() -> None:
     assert pairs_of_bodies(scene) == {frozenset("ab"), frozenset("ac")}
 
 
-@pytest.mark.parametrize(
+@each_case(
     "attribute", ["bool newton:selfCollisionEnabled = 0", "bool physxArticulation:enabledSelfCollisions = 0"]
 )
 def test_articulations_without_self_collision(attribute: str) -> None:

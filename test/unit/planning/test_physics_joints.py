@@ -12,6 +12,7 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from physics_stages import BALL, at, bodies, body, findings, joints, plan_text, prim, scene_of, world
 
+from case_tables import each_case
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.physics import WORLD_BODY, Joint, PhysicsScene
 from usd_ros_bridge.model.plan import BridgePlan
@@ -388,7 +389,7 @@ def test_acceleration_drives_do_not_know_masses() -> None:
     assert (found.stiffness, found.damping) == pytest.approx((1800 / math.pi, 180 / math.pi))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "axis", "what"),
     [("FixedJoint", "angular", "fixed joint"), ("RevoluteJoint", "linear", "revolute joint")],
 )
@@ -415,7 +416,7 @@ def test_drives_on_nothing(kind: str, axis: str, what: str) -> None:
     assert what in finding.message
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "value"),
     [
         ("stiffness", "-1"),
@@ -470,7 +471,7 @@ double mjc:springref = 30
 """
 
 
-@pytest.mark.parametrize("unit", ["", "degree"])
+@each_case("unit", ["", "degree"])
 def test_references_are_in_the_angle_of_mujocos_compiler(unit: str) -> None:
     """MuJoCo's coordinate is -90 degrees where the joint frames coincide, which is position 0."""
     (dof,) = joints(with_angle(unit, LIMITED))["j"].dofs
@@ -497,7 +498,7 @@ def test_an_impossible_reference() -> None:
     assert [finding.attribute for finding in findings(plan, "1.3.joint.solver")] == ["mjc:ref"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("content", "most", "uneven"),
     [
         ("double mjc:actuatorfrcrange:min = -3\ndouble mjc:actuatorfrcrange:max = 2", 3.0, (-3.0, 2.0)),
@@ -515,7 +516,7 @@ def test_efforts_that_are_bounded_unevenly(
     assert dof.effort_range == uneven
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("content", "expected"),
     [
         ("float newton:limitStiffness = 2\nfloat newton:limitDamping = 1", (360 / math.pi, 180 / math.pi)),
@@ -551,7 +552,7 @@ def test_springs_by_their_behaviour() -> None:
     assert "spring_damper" not in found[1]
 
 
-@pytest.mark.parametrize("value", ["-1", "nan", "inf"])
+@each_case("value", ["-1", "nan", "inf"])
 def test_impossible_solver_attributes(value: str) -> None:
     plan = plan_text(two(joint("RevoluteJoint", "j", "a", "b", TO_B, f"float newton:armature = {value}")))
     assert plan.physics is not None
@@ -687,7 +688,7 @@ def test_bodies_without_gravity() -> None:
     assert [each.gravity_scale for each in scene.bodies] == [0.0, 0.75, 1.0]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("content", "up", "gravity"),
     [
         ("", "Z", (0, 0, -9.81)),
@@ -709,7 +710,7 @@ def test_gravity(content: str, up: str, gravity: tuple[float, float, float]) -> 
     assert scene.gravity == pytest.approx(gravity, abs=1e-6)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "content", ["float physics:gravityMagnitude = nan", "vector3f physics:gravityDirection = (nan, 0, 0)"]
 )
 def test_impossible_gravity(content: str) -> None:
@@ -857,7 +858,7 @@ def test_what_two_scenes_own_does_not_meet() -> None:
     assert scene.gravity == pytest.approx((0, 0, -10))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("content", "scale"),
     [
         ("float physics:gravityMagnitude = 0", 0.0),

@@ -15,6 +15,7 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 from physics_stages import at, bodies, body, findings, open_text, plan_text, prim, scene_of, world
 from pxr import Gf, Usd, UsdGeom, UsdPhysics
 
+from case_tables import each_case
 from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.physics import Inertial, nearest_moments
 from usd_ros_bridge.model.physics_records import MassRecord
@@ -199,17 +200,15 @@ SINCE_26_11 = {
 """Cases in which older releases of OpenUSD weigh what is switched off, too."""
 
 
-@pytest.mark.parametrize("name", CASES)
+@each_case("name", CASES)
 def test_mass_properties_are_those_of_usd(name: str) -> None:
     if name in SINCE_26_11 and Usd.GetVersion() < (0, 26, 11):
         pytest.skip("OpenUSD weighs what is switched off until 26.11")
     check(world(CASES[name]))
 
 
-@pytest.mark.parametrize(("meters", "kilograms"), [(0.01, 1.0), (1.0, 0.001), (0.01, 0.001)])
-@pytest.mark.parametrize(
-    "name", ["colliders alone", "density of the body", "mass of the body", "everything authored"]
-)
+@each_case(("meters", "kilograms"), [(0.01, 1.0), (1.0, 0.001), (0.01, 0.001)])
+@each_case("name", ["colliders alone", "density of the body", "mass of the body", "everything authored"])
 def test_units_end_in_planning(name: str, meters: float, kilograms: float) -> None:
     check(world(CASES[name]), meters=meters, kilograms=kilograms)
 
@@ -271,7 +270,7 @@ def test_small_moments_are_moments() -> None:
     assert inertial.diagonal == pytest.approx((2e-6, 3e-6, 4e-6), rel=1e-6)
 
 
-@pytest.mark.parametrize("moments", [None, (5e-324, 5e-324, 5e-324)])
+@each_case("moments", [None, (5e-324, 5e-324, 5e-324)])
 def test_a_body_next_to_nothing_has_moments(moments: tuple[float, float, float] | None) -> None:
     """Its mass is a number; the moments that follow from it would be below the smallest there are."""
     units = Units(meters=0.1, kilograms=1.0, seconds=1.0, world_from_stage=pose())
@@ -322,8 +321,8 @@ def test_kinematic_bodies_need_no_mass() -> None:
 # --- Bad values ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("value", ["-3", "nan", "inf", "-inf"])
-@pytest.mark.parametrize("name", ["mass", "density"])
+@each_case("value", ["-3", "nan", "inf", "-inf"])
+@each_case("name", ["mass", "density"])
 def test_impossible_numbers_count_as_not_authored(name: str, value: str) -> None:
     plan = plan_text(world(body("b", f"float physics:{name} = {value}", cube("c"))))
     assert plan.physics is not None
@@ -346,7 +345,7 @@ def test_zero_mass_and_no_collider_is_a_warning() -> None:
     assert "a mass of 0" in finding.message
 
 
-@pytest.mark.parametrize("moments", ["(-1, -2, 0)", "(nan, 1, 1)", "(1, inf, 1)", "(inf, inf, inf)"])
+@each_case("moments", ["(-1, -2, 0)", "(nan, 1, 1)", "(1, inf, 1)", "(inf, inf, inf)"])
 def test_negative_and_infinite_moments_count_as_not_authored(moments: str) -> None:
     plan = plan_text(
         world(body("b", "float physics:mass = 6", f"float3 physics:diagonalInertia = {moments}", cube("c")))
@@ -357,7 +356,7 @@ def test_negative_and_infinite_moments_count_as_not_authored(moments: str) -> No
     assert (finding.path, finding.attribute) == ("/World/b", "physics:diagonalInertia")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("moments", "nearest"),
     [
         ((1.0, 1.0, 5.0), (2.0, 2.0, 4.0)),
@@ -380,7 +379,7 @@ def test_moments_that_violate_the_triangle_inequality_become_the_nearest(
     assert finding.attribute == "physics:diagonalInertia"
 
 
-@pytest.mark.parametrize("row", range(3))
+@each_case("row", range(3))
 def test_a_rod_has_no_moment_about_its_axis(row: int) -> None:
     moments = [0.25, 0.25, 0.25]
     moments[row] = 0.0
@@ -428,7 +427,7 @@ def test_rounded_moments_are_mended() -> None:
     assert findings(plan, "1.3.inertia") == []
 
 
-@pytest.mark.parametrize("axes", ["(nan, 0, 0, 0)", "(inf, 0, 0, 0)"])
+@each_case("axes", ["(nan, 0, 0, 0)", "(inf, 0, 0, 0)"])
 def test_impossible_axes_are_those_of_the_body(axes: str) -> None:
     moments = "float3 physics:diagonalInertia = (1, 2, 2.5)"
     plan = plan_text(
@@ -456,7 +455,7 @@ def test_colliders_without_a_volume_weigh_nothing() -> None:
     assert "without a volume" in finding.message
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("content", "path"),
     [
         (prim("Cube", "c", WITH_MASS, "float physics:mass = 3"), "/World/c"),

@@ -12,6 +12,7 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from physics_stages import at, body, plan_text, prim
 
+from case_tables import each_case
 from usd_ros_bridge.model.message_types import MESSAGE_TYPES
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.sensors import (
@@ -131,7 +132,7 @@ def test_cloud_by_default_and_as_authored() -> None:
     assert not found(plan)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("attribute", "field", "default"),
     [
         ("int lidar:samples = 0", "samples", 360),
@@ -251,7 +252,7 @@ def test_wrench_of_a_joint_that_a_relationship_names() -> None:
     assert found(plan) == [(f"{MINE}.joint", "warning", "")]
 
 
-@pytest.mark.parametrize("kind", ["PhysicsDistanceJoint", "PhysicsFixedJoint"])
+@each_case("kind", ["PhysicsDistanceJoint", "PhysicsFixedJoint"])
 def test_a_joint_that_carries_nothing_measures_nothing(kind: str) -> None:
     excluded = "" if kind == "PhysicsDistanceJoint" else "uniform bool physics:excludeFromArticulation = true"
     joint = prim(
@@ -350,7 +351,7 @@ def camera(*content: str) -> str:
 OPTICAL = ("double xformOp:rotateX = 180", 'uniform token[] xformOpOrder = ["xformOp:rotateX"]')
 
 
-@pytest.mark.parametrize("frame", [OPTICAL, ()])
+@each_case("frame", [OPTICAL, ()])
 def test_pictures_are_taken_in_the_optical_frame_of_the_camera(frame: Sequence[str]) -> None:
     picture = publisher("sensor_msgs/msg/Image", *frame)
     plan = plan_text(robot(camera(picture)))
@@ -362,7 +363,7 @@ def test_pictures_are_taken_in_the_optical_frame_of_the_camera(frame: Sequence[s
     assert np.abs(sensor.body_from_sensor.rotation) == pytest.approx([1.0, 0.0, 0.0, 0.0], abs=1e-9)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("topic", "encoding", "depth"),
     [
         ("image_raw", "", False),
@@ -415,7 +416,7 @@ def test_a_cloud_on_a_camera_is_that_of_its_pixels() -> None:
     assert not found(plan)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("width", "stride", "expected", "is_reported"),
     [
         (8192, "", 8, False),

@@ -14,6 +14,7 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 from physics_stages import BALL, at, body, colliders, findings, open_text, plan_text, prim, scene_of, world
 from pxr import UsdGeom
 
+from case_tables import each_case
 from usd_ros_bridge.model.physics import (
     WORLD_BODY,
     Box,
@@ -74,8 +75,8 @@ def test_shapes_are_in_metres() -> None:
         assert shape_of(prim(name, "c", COLLISION, content), meters=0.01) == expected
 
 
-@pytest.mark.parametrize("axis", ["X", "Y", "Z"])
-@pytest.mark.parametrize("name", ["Capsule", "Cylinder", "Cone"])
+@each_case("axis", ["X", "Y", "Z"])
+@each_case("name", ["Capsule", "Cylinder", "Cone"])
 def test_scale_along_and_across_the_axis(name: str, axis: str) -> None:
     scale = {"X": "(3, 2, 2)", "Y": "(2, 3, 2)", "Z": "(2, 2, 3)"}[axis]
     content = [f'uniform token axis = "{axis}"', "double radius = 0.1", "double height = 0.4"]
@@ -87,7 +88,7 @@ def test_scale_along_and_across_the_axis(name: str, axis: str) -> None:
     np.testing.assert_allclose(axis_in_body(collider), np.eye(3)["XYZ".index(axis)], atol=1e-12)
 
 
-@pytest.mark.parametrize("axis", ["X", "Y", "Z"])
+@each_case("axis", ["X", "Y", "Z"])
 def test_a_mirrored_cone_points_the_other_way(axis: str) -> None:
     scale = {"X": "(-1, 1, 1)", "Y": "(1, -1, 1)", "Z": "(1, 1, -1)"}[axis]
     content = [f'uniform token axis = "{axis}"', ordered(f"float3 xformOp:scale = {scale}")]
@@ -166,7 +167,7 @@ def test_what_is_seen_and_what_is_not() -> None:
 # --- Meshes -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("up", ["Y", "Z"])
+@each_case("up", ["Y", "Z"])
 def test_a_mesh_has_all_of_its_matrix_folded_in(up: str) -> None:
     mesh = prim("Mesh", "m", COLLISION, CUBE, ordered("float xformOp:rotateZ = 45"))
     outer = prim(
@@ -204,7 +205,7 @@ int[] faceVertexIndices = [0, 1, 2]
 """
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("content", "what"),
     [
         ("point3f[] points = [(0, 0, 0), (1, 0, 0), (0, 1, 0)]", "no triangles"),
@@ -232,7 +233,7 @@ def test_points_that_no_face_names_do_not_matter() -> None:
     assert shape.points.shape == (8, 3)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("token", "meant"),
     [
         ("convexHull", "convexHull"),
@@ -262,7 +263,7 @@ def test_approximations(token: str, meant: str) -> None:
 # --- What is left out ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         prim("Xform", "c", COLLISION),
@@ -336,7 +337,7 @@ def test_contact_materials() -> None:
     assert colliders(scene)["d"].material is None
 
 
-@pytest.mark.parametrize(("value", "used"), [("-1", 0.0), ("nan", 0.0), ("inf", 1.0)])
+@each_case(("value", "used"), [("-1", 0.0), ("nan", 0.0), ("inf", 1.0)])
 def test_impossible_restitution(value: str, used: float) -> None:
     bouncy = prim("Material", "m", "PhysicsMaterialAPI", f"float physics:restitution = {value}")
     plan = plan_text(world(prim("Sphere", "c", BINDING, BOUND), bouncy))
@@ -399,7 +400,7 @@ def lathed(radius: float, half_height: float, *, cone: bool) -> Mesh:
     return Mesh(points, triangles)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("exact", "mesh"),
     [(Cylinder(0.3, 0.5), lathed(0.3, 0.5, cone=False)), (Cone(0.3, 0.5), lathed(0.3, 0.5, cone=True))],
 )
@@ -506,7 +507,7 @@ def test_equal_meshes_are_one() -> None:
     np.testing.assert_allclose(np.ptp(first.points, axis=0), (1e-4, 2e-4, 1e-4), rtol=1e-7)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("color", "opacity", "shown"),
     [
         ("(1, 0.5, 0)", "0.25", (1.0, 0.5, 0.0, 0.25)),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 from pxr import Usd
 from reading import physics_of
 
+from case_tables import each_case
 from usd_ros_bridge.model import physics_records as records
 from usd_ros_bridge.model.records import attribute_fields
 
@@ -95,7 +95,7 @@ NEWTON_ACTUATOR: dict[str, tuple[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "schema"),
     [
         (records.MjcActuatorRecord, MJC_ACTUATOR),

@@ -11,6 +11,7 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from pxr import Sdf, Usd
 
+from case_tables import each_case
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.export.plan_json import plan_to_json
 from usd_ros_bridge.export.urdf import UrdfExporter
@@ -70,7 +71,7 @@ def check(stage: Usd.Stage, *, code: str, path: str) -> BridgePlan:
     return plan
 
 
-@pytest.mark.parametrize(
+@each_case(
     "value", ["float xformOp:orient = 1", "matrix4d xformOp:orient", "string xformOp:orient = 'x'",
               "double3[] xformOp:orient = [(0, 0, 0)]", "quatf xformOp:orient = (0, 0, 0, 0)"]
 )  # fmt: skip

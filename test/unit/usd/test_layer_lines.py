@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pxr import Sdf, Vt
 
+from case_tables import each_case
 from effort import examples
 from usd_ros_bridge.usd.layer_lines import layer_lines, line_of_text
 
@@ -262,7 +263,7 @@ def test_a_million_numbers_are_passed_over_at_once() -> None:
     assert layer_lines(text)["/a.after", "", ""] == 4
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text", ["", "#usda 1.0\n(", '#usda 1.0\ndef "a', '#usda 1.0\ndef "a" { int x = [', "}}}", '"""', "((("]
 )
 def test_text_that_ends_early_ends_the_scan(text: str) -> None:

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pxr import Sdf
 
+from case_tables import each_case
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.property_names import KNOWN, ROS_RECORDS, near_misses, suggestions
@@ -309,7 +310,7 @@ PHYSX_NAMES = [
 """Names of PhysxSchema that nothing here reads."""
 
 
-@pytest.mark.parametrize("name", [*SOLVER_NAMES, *PHYSX_NAMES])
+@each_case("name", [*SOLVER_NAMES, *PHYSX_NAMES])
 def test_a_name_that_a_solvers_schema_has_is_no_typing_error(name: str) -> None:
     assert unmapped.misspelt([name]) == {}
 

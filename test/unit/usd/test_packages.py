@@ -14,6 +14,7 @@ import pytest
 from pxr import Usd, UsdUtils
 from reading import read_asset
 
+from case_tables import each_case
 from usd_ros_bridge.errors import OptionError, quoted
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.options import Payloads, ReadOptions
@@ -254,9 +255,7 @@ def test_where_packages_are_looked_for(
     assert PackageMap().directory("..") is None
 
 
-@pytest.mark.parametrize(
-    ("name", "directory"), [("a", "/no/such/directory"), ("../a", "/"), ("", "/"), ("a b", "/")]
-)
+@each_case(("name", "directory"), [("a", "/no/such/directory"), ("../a", "/"), ("", "/"), ("a b", "/")])
 def test_a_package_option_that_is_not_possible(name: str, directory: str) -> None:
     with pytest.raises(OptionError):
         PackageMap({name: directory})
@@ -276,7 +275,7 @@ def test_a_hosts_stage_resolves_as_the_host_does(
         assert found == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "name", "path"),
     [
         ("package://a/b/c.usda", "a", "b/c.usda"),

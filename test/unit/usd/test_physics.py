@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pxr import Usd
 from reading import physics_of
 
+from case_tables import each_case
 from usd_ros_bridge.model.physics_records import GeometryRecord, PhysicsRecords
 from usd_ros_bridge.usd.read.geometry import triangulated
 
@@ -215,7 +216,7 @@ class "class" {
     ]
 
 
-@pytest.mark.parametrize("prim", ['Xform "it"', '"it"', 'TetMesh "it"', 'NoSuchType "it"'])
+@each_case("prim", ['Xform "it"', '"it"', 'TetMesh "it"', 'NoSuchType "it"'])
 def test_a_collider_of_a_type_that_nobody_knows_is_there(prim: str) -> None:
     geometry = only(records_of(f'def {prim} (prepend apiSchemas = ["PhysicsCollisionAPI"]) {{\n}}'))
     assert geometry.type_name == prim.rpartition(" ")[0]
@@ -292,7 +293,7 @@ def Cube "cube" {
 # --- Shapes -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "type_name", "values"),
     [
         ('def Cube "it" {\n}', "Cube", {"size": 2.0}),
@@ -365,7 +366,7 @@ def test_points_and_lines_are_no_triangles() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     "faces",
     [
         "int[] faceVertexCounts = [3, 3]\nint[] faceVertexIndices = [0, 1, 5, 0, 1, 2]",
@@ -378,7 +379,7 @@ def test_faces_that_name_points_that_are_not_there_are_left_out(faces: str) -> N
     assert triangles_of(POINTS + faces, severity="warning") == [[0, 1, 2]]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "wrong",
     [
         'string[] points = ["a"]',
@@ -395,13 +396,13 @@ def test_arrays_of_the_wrong_type_make_no_triangles(wrong: str) -> None:
     assert len(mesh.triangles) == 0
 
 
-@pytest.mark.parametrize("empty", ["", POINTS, "point3f[] points = None", "point3f[] points = []"])
+@each_case("empty", ["", POINTS, "point3f[] points = None", "point3f[] points = []"])
 def test_a_mesh_without_faces_or_points_is_empty(empty: str) -> None:
     assert triangles_of(empty) == []
 
 
-@pytest.mark.parametrize("point", ["point3f", "float3", "double3", "point3h"])
-@pytest.mark.parametrize("index", ["int", "uint", "int64"])
+@each_case("point", ["point3f", "float3", "double3", "point3h"])
+@each_case("index", ["int", "uint", "int64"])
 def test_numbers_of_any_width_will_do(point: str, index: str) -> None:
     mesh = mesh_of(TRIANGLE.replace("point3f", point).replace("int[] faceVertexI", f"{index}[] faceVertexI"))
     np.testing.assert_array_equal(mesh.points, [(0, 0, 0), (1, 0, 0), (0, 1, 0)])
@@ -420,7 +421,7 @@ def test_the_earliest_of_moving_points_counts() -> None:
     np.testing.assert_array_equal(mesh_of(moving).points, [(0, 0, 0), (1, 0, 0), (0, 1, 0)])
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("schemas", "value", "expected"),
     [
         ('"PhysicsMeshCollisionAPI"', 'uniform token physics:approximation = "convexHull"', "convexHull"),
@@ -502,7 +503,7 @@ TEXTURE = """
 """
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "expected"),
     [
         (look("color3f inputs:diffuseColor = (1, 0, 0)"), (1, 0, 0, 1)),
@@ -534,7 +535,7 @@ def test_colors_of_looks(text: str, expected: tuple[float, ...]) -> None:
     assert only(records_of(text)).color == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("primvars", "expected"),
     [
         ("", None),
@@ -581,9 +582,7 @@ def Material "{0}" (prepend apiSchemas = ["PhysicsMaterialAPI"]) {{
 """
 
 
-@pytest.mark.parametrize(
-    ("red", "green", "winner"), [([0], [1, 2], "green"), ([0, 1], [2], "red"), ([0], [], "mesh")]
-)
+@each_case(("red", "green", "winner"), [([0], [1, 2], "green"), ([0, 1], [2], "red"), ([0], [], "mesh")])
 def test_of_several_materials_that_with_the_most_faces_counts(
     red: list[int], green: list[int], winner: str
 ) -> None:
@@ -620,7 +619,7 @@ def Cube "cube" (prepend apiSchemas = ["PhysicsCollisionAPI", "MaterialBindingAP
     assert only(records).material == ""
 
 
-@pytest.mark.parametrize(
+@each_case(
     "binding",
     ["rel material:binding = </cube>", "rel material:binding = </no/prim>", "rel material:binding = []"],
 )
@@ -748,7 +747,7 @@ def Xform "no_interface" {
 ORIGIN = "custom double usd_ros_bridge:georeference:latitude = {}\n"
 
 
-@pytest.mark.parametrize(("places", "expected"), [("abc", "/b"), ("ac", "/a"), ("c", "/a/scene"), ("", None)])
+@each_case(("places", "expected"), [("abc", "/b"), ("ac", "/a"), ("c", "/a/scene"), ("", None)])
 def test_the_origin_is_that_of_the_default_prim_else_of_a_root_else_of_a_scene(
     places: str, expected: str | None
 ) -> None:

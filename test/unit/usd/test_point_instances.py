@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 from pxr import Gf, Sdf, Usd, UsdGeom
 from reading import physics_of
 
+from case_tables import each_case
 from usd_ros_bridge.api import add_physics, load_plan, reread
 from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.model.physics import WORLD_BODY, Mesh, PhysicsScene
@@ -259,7 +260,7 @@ def Xform "World" {{
 """
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("content", "severity", "message"),
     [
         ("", "warning", "has no instances"),

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pxr import Usd
 
 from builders.stages import write_fleet
+from case_tables import each_case
 from usd_ros_bridge.api import load_plan, read_opinions, reread
 from usd_ros_bridge.errors import AssetError, OptionError, VariantError
 from usd_ros_bridge.export.plan_json import plan_to_json
@@ -133,9 +134,7 @@ def test_a_fleet_that_is_composed_in_part_equals_the_part_of_the_whole(
         assert_same(plan(asset, shard=shard), cut(asset, shard=shard))
 
 
-@pytest.mark.parametrize(
-    "contexts", [("/Fleet/arm",), ("rover_*",), ("!rover_1",), ("/",), ("/Fleet/rover_1", "/")]
-)
+@each_case("contexts", [("/Fleet/arm",), ("rover_*",), ("!rover_1",), ("/",), ("/Fleet/rover_1", "/")])
 def test_the_fleet_example_in_part_equals_the_part_of_the_whole(contexts: tuple[str, ...]) -> None:
     got = plan(FLEET, *contexts)
     assert_same(got, cut(FLEET, *contexts))

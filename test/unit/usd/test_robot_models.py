@@ -9,6 +9,7 @@ from pxr import Sdf, Usd
 from reading import check_reading
 
 from builders.stages import write_fleet
+from case_tables import each_case
 from usd_ros_bridge.usd import read_stage
 from usd_ros_bridge.usd.read.properties import UNREPEATED, PrimReader
 
@@ -73,7 +74,7 @@ def layer_of(text: str) -> Sdf.Layer:
 OWN_JOINT = joint("ROBOT/base", "ROBOT/link")
 
 
-@pytest.mark.parametrize("arc", ["references", "payload", "inherits", "specializes"])
+@each_case("arc", ["references", "payload", "inherits", "specializes"])
 def test_robots_by_any_arc_are_read_once(arc: str) -> None:
     text = robot("/_robot", OWN_JOINT, kind="class", name="_robot")
     records = check_reading(
@@ -82,8 +83,8 @@ def test_robots_by_any_arc_are_read_once(arc: str) -> None:
     assert [record.body1 for record in records.joints] == [(f"/w/r{number}/link",) for number in range(3)]
 
 
-@pytest.mark.parametrize("arc", ["references", "inherits", "specializes"])
-@pytest.mark.parametrize("target", ["/w/r0/link", "/w/ground", "/w/r1/link"])
+@each_case("arc", ["references", "inherits", "specializes"])
+@each_case("target", ["/w/r0/link", "/w/ground", "/w/r1/link"])
 def test_a_target_that_stays_where_it_is_keeps_robots_from_being_read_once(arc: str, target: str) -> None:
     text = robot("/_robot", joint("ROBOT/base", target), kind="class", name="_robot")
     ground = 'def Xform "ground" {}\n'
@@ -92,7 +93,7 @@ def test_a_target_that_stays_where_it_is_keeps_robots_from_being_read_once(arc: 
     )
 
 
-@pytest.mark.parametrize("target", ["/w/r0/link", "/w/_robot/link"])
+@each_case("target", ["/w/r0/link", "/w/_robot/link"])
 def test_a_class_beside_its_robots_says_not_whose_target_it_names(target: str) -> None:
     text = robot("/w/_robot", joint("ROBOT/base", target), kind="class", name="_robot")
     check_reading(stage_of(f'def Xform "w" {{ {text} {members("inherits = </w/_robot>")} }}'))
@@ -114,7 +115,7 @@ def test_modules_referenced_twice_within_a_robot_are_read_right() -> None:
     assert records.joints[4].body1 == ("/w/r1/arm/b",)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "difference",
     [
         "instanceable = true",
@@ -183,7 +184,7 @@ def test_a_masked_stage_has_the_prims_it_has(tmp_path: Path) -> None:
     assert [joint.path.split("/")[2] for joint in records.joints] == ["robot_0"] * 3 + ["robot_2"] * 3
 
 
-@pytest.mark.parametrize("flattened", [0, 1])
+@each_case("flattened", [0, 1])
 def test_a_robot_scaled_to_nothing_is_no_measure_for_others(flattened: int) -> None:
     layer = layer_of(robot("/robot", OWN_JOINT))
     text = members(f"references = @{layer.identifier}@</robot>")

@@ -11,6 +11,7 @@ import pytest
 from pxr import Sdf, Usd
 from reading import read_asset
 
+from case_tables import each_case
 from usd_ros_bridge.model.records import DiffDriveRecord, JointStateBroadcasterRecord, fallback
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.runtime.plan_binding import same
@@ -565,7 +566,7 @@ def test_whoever_reads_may_pause_between_prims_or_stop_there(write: Write) -> No
     assert same(read_stage(stage, asset=records.asset), records)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "shown"),
     [
         # What usdex.core.getValidPrimName and NameCache of OpenUSD Exchange 3.0.1 make of names.
@@ -588,7 +589,7 @@ def test_names_that_converters_made_are_known(name: str, shown: str) -> None:
     assert is_name_of(name, shown)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "shown"),
     [
         ("left_arm", "Left Arm"),

@@ -1,0 +1,54 @@
+"""Tables of small cases as one test: pytest's price of a test is several times that of such a case."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+_LONGEST = 200
+"""Characters of a case that a failure shows."""
+
+
+def each_case(
+    names: str | Sequence[str], cases: Iterable[Any]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator: one test that goes over all cases and fails with what is wrong with each of them.
+
+    It takes what `pytest.mark.parametrize` takes, and may be stacked. All cases share the fixtures of the test, so this
+    is for cases that leave nothing behind.
+
+    Args:
+        names: Names of the arguments, separated by commas or in a sequence.
+        cases: A value for each name; where there is one name only, its value.
+    """
+    wanted = [each.strip() for each in names.split(",")] if isinstance(names, str) else list(names)
+    rows = [tuple(case) if len(wanted) > 1 else (case,) for case in cases]
+    assert rows, "a table without cases checks nothing"
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(test)
+
+        @functools.wraps(test)
+        def run(**fixtures: Any) -> None:
+            faults: list[str] = []
+            first: Exception | None = None
+            for row in rows:
+                case = dict(zip(wanted, row, strict=True))
+                try:
+                    test(**fixtures, **case)
+                except Exception as error:  # noqa: BLE001 - all wrong cases are shown, whatever they raise
+                    first = first or error
+                    shown = ", ".join(f"{name}={value!r}"[:_LONGEST] for name, value in case.items())
+                    faults.append(f"{shown}\n    {type(error).__name__}: {error}")
+            if faults:
+                text = "\n".join(faults)
+                raise AssertionError(f"{len(faults)} of {len(rows)} cases are wrong:\n{text}") from first
+
+        left = [each for name, each in signature.parameters.items() if name not in wanted]
+        assert len(left) == len(signature.parameters) - len(wanted), f"{test.__name__} takes no {wanted}"
+        run.__signature__ = signature.replace(parameters=left)  # type: ignore[attr-defined]
+        return run
+
+    return decorate
