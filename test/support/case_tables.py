@@ -16,8 +16,8 @@ def each_case(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator: one test that goes over all cases and fails with what is wrong with each of them.
 
-    It takes what `pytest.mark.parametrize` takes, and may be stacked. All cases share the fixtures of the test, so this
-    is for cases that leave nothing behind.
+    It takes what `pytest.mark.parametrize` takes, and may be stacked. Each case has a folder of its own as `tmp_path`;
+    other fixtures of the test are shared, so this is for cases that leave nothing behind.
 
     Args:
         names: Names of the arguments, separated by commas or in a sequence.
@@ -34,10 +34,10 @@ def each_case(
         def run(**fixtures: Any) -> None:
             faults: list[str] = []
             first: Exception | None = None
-            for row in rows:
+            for number, row in enumerate(rows):
                 case = dict(zip(wanted, row, strict=True))
                 try:
-                    test(**fixtures, **case)
+                    test(**_with_folder(fixtures, f"case_{number}"), **case)
                 except Exception as error:  # noqa: BLE001 - all wrong cases are shown, whatever they raise
                     first = first or error
                     shown = ", ".join(f"{name}={value!r}"[:_LONGEST] for name, value in case.items())
@@ -52,3 +52,11 @@ def each_case(
         return run
 
     return decorate
+
+
+def _with_folder(fixtures: dict[str, Any], name: str) -> dict[str, Any]:
+    if "tmp_path" not in fixtures:
+        return fixtures
+    folder = fixtures["tmp_path"] / name
+    folder.mkdir()
+    return {**fixtures, "tmp_path": folder}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from physics_stages import HEADER, plan_text
 from pxr import Usd
 
+from builders.stage_text import HEADER, plan_text
 from case_tables import each_case
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.physics import Actuator, PhysicsScene

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from planning_records import Stage, arm, diff_drive, found, frames, rover, topics
 
+from builders.records import Stage, arm, diff_drive, found, frames, rover, topics
 from case_tables import each_case
 from usd_ros_bridge.errors import OptionError
 from usd_ros_bridge.model.records import IsaacJointRecord, IsaacLinkRecord, IsaacRobotRecord

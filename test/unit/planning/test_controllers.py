@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from planning_records import Stage, arm, diff_drive, found, rover
-
+from builders.records import Stage, arm, diff_drive, found, rover
 from case_tables import each_case
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan
 from usd_ros_bridge.model.records import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from planning_records import Stage, arm, diff_drive, found, frames, rover, topics, turn
 
+from builders.records import Stage, arm, diff_drive, found, frames, rover, topics, turn
 from case_tables import each_case
 from usd_ros_bridge.model.plan import TfOutput
 from usd_ros_bridge.model.records import IsaacRobotRecord, IsaacSiteRecord, RigidBodyTwistRecord

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import pytest
-from planning_records import Stage, arm, diff_drive, found, rover, topics
 
+from builders.records import Stage, arm, diff_drive, found, rover, topics
 from case_tables import each_case
 from usd_ros_bridge.model.plan import QosPlan
 from usd_ros_bridge.planning.conflicts import disable_conflicts

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from planning_records import Stage, arm, diff_drive, found, rover
 
+from builders.records import Stage, arm, diff_drive, found, rover
 from case_tables import each_case
 from usd_ros_bridge.errors import OptionError
 from usd_ros_bridge.model.records import (

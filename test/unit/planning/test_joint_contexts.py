@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from planning_records import Stage, found, topics
-
+from builders.records import Stage, found, topics
 from case_tables import each_case
 from usd_ros_bridge.model import records as r
 from usd_ros_bridge.model.change import common_rows

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from planning_records import Stage, arm, found, frames, joints, turn
 
+from builders.records import Stage, arm, found, frames, joints, turn
 from usd_ros_bridge.model.plan import BridgePlan, EdgePlan, RobotPlan
 from usd_ros_bridge.model.records import ArticulationRootRecord
 from usd_ros_bridge.model.stage import XformRecord

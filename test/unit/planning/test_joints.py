@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from planning_records import Stage, arm, found, frames, joints, turn
 
+from builders.records import Stage, arm, found, frames, joints, turn
 from case_tables import each_case
 from usd_ros_bridge.errors import OptionError
 from usd_ros_bridge.model.diagnostics import DiagnosticCollector

@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 
 import mujoco
-from physics_stages import bodies, body, findings, plan_text, prim, scene_of, world
 
+from builders.stage_text import bodies, body, findings, plan_text, prim, scene_of, world
 from case_tables import each_case
 from usd_ros_bridge.model.physics import Box, Capsule, Cone, Cylinder, Mesh, Shape, Sphere
 from usd_ros_bridge.planning.physics.volumes import Solid, distributed

@@ -6,8 +6,7 @@ import pytest
 
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
-from physics_stages import BALL, at, body, findings, open_text, prim, world
-
+from builders.stage_text import BALL, at, body, findings, open_text, prim, world
 from case_tables import each_case
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.plan import BridgePlan

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from planning_records import Stage, arm, found, topics
-
+from builders.records import Stage, arm, found, topics
 from case_tables import each_case
 from usd_ros_bridge.planning.conflicts import BRIDGES_OWN, leave_offered
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from planning_records import Stage, found
-
+from builders.records import Stage, found
 from case_tables import each_case
 from usd_ros_bridge.model.plan import STARTS_DISABLED, SWITCHED_OFF, BridgePlan
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
-from physics_stages import BALL, at, body, findings, open_text, plan_text, prim, scene_of, world
 from pxr import UsdPhysics
 
+from builders.stage_text import BALL, at, body, findings, open_text, plan_text, prim, scene_of, world
 from case_tables import each_case
 from usd_ros_bridge.model.physics import PhysicsScene
 from usd_ros_bridge.planning.physics import filters

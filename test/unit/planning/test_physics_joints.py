@@ -10,26 +10,16 @@ import pytest
 
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
-from physics_stages import BALL, at, bodies, body, findings, joints, plan_text, prim, scene_of, world
-
+from builders.assets import ARM, ASSETS, FLEET, ROVER_IN_WORLD, plan_of
+from builders.stage_text import BALL, at, bodies, body, findings, joints, plan_text, prim, scene_of, world
 from case_tables import each_case
-from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.physics import WORLD_BODY, Joint, PhysicsScene
-from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.planning.kinematics.rest_pose import motion_pose
 from usd_ros_bridge.spatial.pose import Pose
 from usd_ros_bridge.spatial.transforms import FloatArray, compose, inverse, relative
-from usd_ros_bridge.usd import quiet
 
-ROOT = Path(__file__).parents[3]
-EXAMPLES = [ROOT / "examples" / name for name in ("rover/world.usda", "arm/arm.usda", "fleet/fleet.usda")]
-ASSETS = sorted((ROOT / "test" / "assets").glob("*.usda"))
+FILES = [ROVER_IN_WORLD, ARM, FLEET, *sorted(ASSETS.glob("*.usda"))]
 ONE_SIDED = {"error_joint_frame", "error_frame_transform"}
-
-
-def plan_of(path: Path) -> BridgePlan:
-    with quiet():
-        return load_plan(str(path), physics=True)
 
 
 def array(pose: Pose) -> FloatArray:
@@ -56,7 +46,7 @@ TO_B = "point3f physics:localPos0 = (0, 0, 1)"
 # --- The plan's joints --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", [*EXAMPLES, *ASSETS], ids=lambda path: path.stem)
+@each_case("path", FILES)
 def test_scene_and_plan_agree(path: Path) -> None:
     plan = plan_of(path)
     scene = plan.physics
@@ -79,7 +69,7 @@ def test_scene_and_plan_agree(path: Path) -> None:
             assert body_.path == plan.layout.bodies[body_.row]
 
 
-@pytest.mark.parametrize("path", [*EXAMPLES, *ASSETS], ids=lambda path: path.stem)
+@each_case("path", FILES)
 def test_joint_frames_meet_at_rest(path: Path) -> None:
     plan = plan_of(path)
     scene = plan.physics
@@ -907,7 +897,7 @@ def test_one_scene_that_everything_names_changes_nothing() -> None:
 
 def test_joint_frames_are_as_exact_as_the_transforms_of_bodies() -> None:
     """UsdPhysics has 0.007 in single precision, the Xforms in double; zeros and symmetry are without noise."""
-    scene = plan_of(ROOT / "examples" / "arm" / "arm.usda").physics
+    scene = plan_of(ARM).physics
     assert scene is not None
     numbers = [
         number

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
-from physics_stages import at, bodies, body, findings, open_text, plan_text, prim, scene_of, world
 from pxr import Gf, Usd, UsdGeom, UsdPhysics
 
+from builders.stage_text import at, bodies, body, findings, open_text, plan_text, prim, scene_of, world
 from case_tables import each_case
 from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.physics import Inertial, nearest_moments

@@ -10,8 +10,7 @@ import pytest
 
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
-from physics_stages import at, body, plan_text, prim
-
+from builders.stage_text import at, body, plan_text, prim
 from case_tables import each_case
 from usd_ros_bridge.model.message_types import MESSAGE_TYPES
 from usd_ros_bridge.model.plan import BridgePlan

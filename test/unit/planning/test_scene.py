@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from planning_records import Stage, arm, found, topics
 
+from builders.records import Stage, arm, found, topics
 from case_tables import each_case
 from usd_ros_bridge.model.stage import StageMetrics
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pxr import Usd
 
 from builders.stages import write_fleet
+from case_tables import each_case
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.errors import OptionError
 from usd_ros_bridge.export.plan_json import plan_to_json
@@ -129,7 +130,7 @@ def test_plans_of_shards_of_the_fleet_example_are_the_whole_plan(shard_of: list[
     _assert_same(whole, [_plan(str(FLEET), *shard) for shard in shards])
 
 
-@pytest.mark.parametrize("shards", [1, 2, 5, 12])
+@each_case("shards", [1, 2, 5, 12])
 def test_plans_of_shards_of_a_repeated_robot_are_the_whole_plan(tmp_path: Path, shards: int) -> None:
     asset = write_fleet(tmp_path, robots=12, links=3)
     whole = load_plan(asset)
@@ -155,8 +156,8 @@ def test_shards_of_what_is_selected_are_the_plan_of_one_process(
         assert part.contexts == whole.contexts
 
 
-@pytest.mark.parametrize("shards", [1, 2, 5, 12, 15])
-@pytest.mark.parametrize("contexts", [(), ("robot_[0-9]*",), ("/fleet/robot_1*", "!robot_11")])
+@each_case("shards", [1, 2, 5, 12, 15])
+@each_case("contexts", [(), ("robot_[0-9]*",), ("/fleet/robot_1*", "!robot_11")])
 def test_shards_of_a_fleet_have_the_numbers_of_one_process(
     tmp_path: Path, shards: int, contexts: tuple[str, ...]
 ) -> None:
@@ -272,7 +273,7 @@ def test_robots_of_different_shards_with_one_namespace_are_still_a_fault(tmp_pat
     assert (found.path, found.severity) == ("/World/b", "error")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("entry", "parts"),
     [
         ("/World/c", ("'/World/c'", "/World/a, /World/b")),

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from physics_stages import BALL, body, findings, plan_text, prim, world
 
+from builders.stage_text import BALL, body, findings, plan_text, prim, world
 from usd_ros_bridge.planning.kinematics import solver_attributes
 from usd_ros_bridge.planning.physics.unmapped import HARMLESS, MAPPED, NOT_SIMULATED, OTHER_SOLVERS
 

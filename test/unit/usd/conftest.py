@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -45,10 +46,12 @@ def write(tmp_path: Path) -> Write:
 
 @pytest.fixture
 def read(write: Write) -> Read:
-    """Writes a layer and reads it."""
+    """Writes a layer, each time another one, and reads it."""
+    numbers = itertools.count()
 
     def read_body(body: str, *, header: str = HEADER, **options: object) -> StageRecords:
-        _, records = read_asset(write(body, header=header), ReadOptions(**options))  # type: ignore[arg-type]
+        path = write(body, f"asset_{next(numbers)}.usda", header=header)
+        _, records = read_asset(path, ReadOptions(**options))  # type: ignore[arg-type]
         return records
 
     return read_body

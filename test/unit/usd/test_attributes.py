@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pxr import Sdf, Tf, Usd
 
+from case_tables import each_case
 from usd_ros_bridge.model import records as model
 from usd_ros_bridge.model.records import Record, attribute_fields
 from usd_ros_bridge.model.stage import StageRecords
@@ -25,7 +25,7 @@ def read_attribute(read: Read, line: str, schema: str) -> tuple[Any, list[tuple[
     return record, [(d.code, d.severity, d.attribute) for d in records.diagnostics]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("line", "field", "value"),
     [
         ("int ros:topic:publish_rate = 30", "publish_rate", 30.0),
@@ -74,7 +74,7 @@ over "r" {{
     assert (topic.publish_rate, topic.name, topic.role, topic.depth) == (16.0, "b", None, 5)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("line", "schema", "code"),
     [
         ("string ros:topic:qos:depth = '10'", "RosTopicAPI", "2.4.depth"),
@@ -195,7 +195,7 @@ def test_no_type_of_value_raises(
             assert all(name in NAMES for name in record.invalid)
 
 
-@pytest.mark.parametrize("line", ["string physics:body0 = '/Robot'", "token[] physics:body1 = ['/a']"])
+@each_case("line", ["string physics:body0 = '/Robot'", "token[] physics:body1 = ['/a']"])
 def test_an_attribute_where_a_registered_schema_has_a_relationship(read: Read, line: str) -> None:
     records = read(f'def PhysicsFixedJoint "Robot"\n{{\n{line}\n}}\n')
     name = line.split()[1]

@@ -204,9 +204,7 @@ def test_every_schema_of_usd_physics_has_a_record() -> None:
     assert schemas <= APPLIED.keys() | TYPES.keys()
 
 
-@pytest.mark.parametrize(
-    ("name", "definition", "kinds", "axis"), definitions(), ids=lambda value: str(value)[:30]
-)
+@each_case(("name", "definition", "kinds", "axis"), definitions())
 def test_every_usd_property_is_read_or_ignored(
     name: str, definition: Any, kinds: tuple[type[Record], ...], axis: str
 ) -> None:

@@ -158,7 +158,7 @@ def without_line(layer: Sdf.Layer, text: str) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("path", LAYERS, ids=lambda path: str(path.relative_to(ROOT)))
+@each_case("path", LAYERS)
 def test_every_spec_of_a_layer_here_has_a_line_with_its_name(path: Path) -> None:
     # A copy: other tests of this process may have edited the layer that all stages share.
     layer = Sdf.Layer.OpenAsAnonymous(str(path))

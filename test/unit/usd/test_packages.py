@@ -27,20 +27,10 @@ Write = Callable[..., str]
 TOPIC = 'def Xform "Robot" (prepend apiSchemas = ["RosTopicAPI"]) {}'
 
 
-WHERE = {
-    PackageResolution.LINKS: "the compiled resolver resolves package:// in this process",
-    PackageResolution.PLUGIN: "the compiled resolver is not built for this OpenUSD: make test-resolver",
-}
-
-
-@pytest.fixture(
-    params=[PackageResolution.LINKS, PackageResolution.PLUGIN], ids=lambda way: way.value, autouse=True
-)
-def way(request: pytest.FixtureRequest) -> PackageResolution:
+@pytest.fixture(autouse=True)
+def way() -> PackageResolution:
     found = register_resolver()
     assert found.value == os.environ.get("EXPECTED_WAY", found.value)
-    if found is not request.param:
-        pytest.skip(WHERE[request.param])
     return found
 
 

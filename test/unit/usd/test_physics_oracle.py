@@ -11,27 +11,24 @@ import pytest
 from pxr import Usd, UsdPhysics, UsdShade
 from reading import physics_of
 
+from builders.assets import ARM, ASSETS, EXAMPLES, FLEET, ROVER, ROVER_IN_WORLD
 from usd_ros_bridge.model.physics_records import GeometryRecord, PhysicsRecords
 from usd_ros_bridge.model.records import fallback
 from usd_ros_bridge.usd import open_stage, quiet
 from usd_ros_bridge.usd.read.physics_reader import GREATEST_FLOAT
 
-ROOT = Path(__file__).parents[3]
-EXAMPLES = [
-    ROOT / "examples" / name
-    for name in (
-        "arm/arm.usda",
-        "fleet/fleet.usda",
-        "mujoco_loop/pan_tilt.usda",
-        "rover/rover.usda",
-        "rover/world.usda",
-    )
+FILES = [
+    ARM,
+    FLEET,
+    ROVER,
+    ROVER_IN_WORLD,
+    EXAMPLES / "mujoco_loop" / "pan_tilt.usda",
+    *sorted(
+        path
+        for path in ASSETS.glob("*.usda")
+        if path.name.startswith(("physics_", "scale_", "instance_", "payload_", "units_"))
+    ),
 ]
-ASSETS = sorted(
-    path
-    for path in (ROOT / "test/assets").glob("*.usda")
-    if path.name.startswith(("physics_", "scale_", "instance_", "payload_", "units_"))
-)
 
 MANY_KINDS = """
 def Scope "Materials"
@@ -150,10 +147,10 @@ def Xform "Robot" (
 """
 
 
-Read = tuple[Usd.Stage, PhysicsRecords, dict[Any, dict[str, Any]]]
+Parsed = dict[Any, dict[str, Any]]
 
 
-def parsed(stage: Usd.Stage) -> dict[Any, dict[str, Any]]:
+def parsed(stage: Usd.Stage) -> Parsed:
     """Descriptors by type and path; those that OpenUSD found fault with left out."""
     with warnings.catch_warnings(), quiet():
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -162,13 +159,6 @@ def parsed(stage: Usd.Stage) -> dict[Any, dict[str, Any]]:
         kind: {str(path): each for path, each in zip(*descriptors, strict=True) if each.isValid}
         for kind, descriptors in found.items()
     }
-
-
-@pytest.fixture(params=["many kinds", *EXAMPLES, *ASSETS], ids=lambda each: getattr(each, "name", each))
-def read(request: pytest.FixtureRequest, write: Any) -> Read:
-    path = write(MANY_KINDS) if request.param == "many kinds" else str(request.param)
-    stage = open_stage(path)
-    return stage, physics_of(stage), parsed(stage)
 
 
 Kind = UsdPhysics.ObjectType
@@ -206,8 +196,7 @@ def check_size(geometry: GeometryRecord, shape: Any) -> None:
         assert geometry.triangles is not None
 
 
-def test_colliders(read: Read) -> None:
-    _, records, oracle = read
+def check_colliders(records: PhysicsRecords, oracle: Parsed) -> None:
     shapes = {
         path: (name, shape) for kind, name in SHAPES.items() for path, shape in oracle.get(kind, {}).items()
     }
@@ -231,8 +220,7 @@ def _order(records: PhysicsRecords) -> Any:
     return [each.path for each in records.groups].index
 
 
-def test_bound_materials(read: Read) -> None:
-    stage, records, _ = read
+def check_bound_materials(stage: Usd.Stage, records: PhysicsRecords) -> None:
     for geometry in records.geometries:
         prim = stage.GetPrimAtPath(geometry.path)
         material, _ = UsdShade.MaterialBindingAPI(prim).ComputeBoundMaterial("physics")
@@ -241,8 +229,7 @@ def test_bound_materials(read: Read) -> None:
         assert geometry.material == expected, geometry.path
 
 
-def test_scenes(read: Read) -> None:
-    _, records, oracle = read
+def check_scenes(records: PhysicsRecords, oracle: Parsed) -> None:
     found = {each.path: each for each in records.scenes}
     assert found.keys() == oracle.get(Kind.Scene, {}).keys()
     for path, scene in oracle.get(Kind.Scene, {}).items():
@@ -252,8 +239,7 @@ def test_scenes(read: Read) -> None:
             assert found[path].gravity_magnitude == pytest.approx(scene.gravityMagnitude)
 
 
-def test_materials(read: Read) -> None:
-    _, records, oracle = read
+def check_materials(records: PhysicsRecords, oracle: Parsed) -> None:
     assert records.materials.keys() == oracle.get(Kind.RigidBodyMaterial, {}).keys()
     for path, material in oracle.get(Kind.RigidBodyMaterial, {}).items():
         record = records.materials[path]
@@ -263,8 +249,7 @@ def test_materials(read: Read) -> None:
         assert fallback(record, "density") == material.density
 
 
-def test_groups(read: Read) -> None:
-    _, records, oracle = read
+def check_groups(records: PhysicsRecords, oracle: Parsed) -> None:
     groups = {each.path: each for each in records.groups}
     assert groups.keys() == oracle.get(Kind.CollisionGroup, {}).keys()
     for path, group in oracle.get(Kind.CollisionGroup, {}).items():
@@ -275,8 +260,7 @@ def test_groups(read: Read) -> None:
             assert groups[path].invert == group.invertFilteredGroups
 
 
-def test_filtered_pairs(read: Read) -> None:
-    _, records, oracle = read
+def check_filtered_pairs(records: PhysicsRecords, oracle: Parsed) -> None:
     parsed_pairs = {
         path: set(map(str, each.filteredCollisions))
         for descriptors in oracle.values()
@@ -287,8 +271,7 @@ def test_filtered_pairs(read: Read) -> None:
     assert found == parsed_pairs
 
 
-def test_joint_breaks(read: Read) -> None:
-    _, records, oracle = read
+def check_joint_breaks(records: PhysicsRecords, oracle: Parsed) -> None:
     limits = {
         path: (joint.breakForce, joint.breakTorque)
         for descriptors in oracle.values()
@@ -296,3 +279,16 @@ def test_joint_breaks(read: Read) -> None:
         if hasattr(joint, "breakForce")
     }
     assert records.joint_breaks == {path: each for path, each in limits.items() if min(each) < GREATEST_FLOAT}
+
+
+@pytest.mark.parametrize("path", [None, *FILES], ids=lambda path: path.stem if path else "many kinds")
+def test_physics_is_what_openusd_parses(path: Path | None, write: Any) -> None:
+    stage = open_stage(str(path) if path else write(MANY_KINDS))
+    records, oracle = physics_of(stage), parsed(stage)
+    check_colliders(records, oracle)
+    check_bound_materials(stage, records)
+    check_scenes(records, oracle)
+    check_materials(records, oracle)
+    check_groups(records, oracle)
+    check_filtered_pairs(records, oracle)
+    check_joint_breaks(records, oracle)

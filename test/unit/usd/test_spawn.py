@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from pxr import Usd, UsdGeom
 
+from case_tables import each_case
 from usd_ros_bridge import load_plan
 from usd_ros_bridge.spatial.transforms import exponential, pose
 from usd_ros_bridge.usd.edit.spawn import MissingAssetsError, Spawner, UnreadableError
@@ -46,8 +47,8 @@ def make_box(folder, unit=1.0, axis="Z"):
     return file
 
 
-@pytest.mark.parametrize("axis", ["Z", "Y"])
-@pytest.mark.parametrize("unit", [1.0, 0.01])
+@each_case("axis", ["Z", "Y"])
+@each_case("unit", [1.0, 0.01])
 def test_place_is_in_metres_and_z_up_whatever_the_stage(tmp_path, unit, axis):
     stage = make_stage(unit, axis)
     wanted = pose((1.0, 2.0, 3.0), exponential(np.array([0.3, -0.2, 0.9])))

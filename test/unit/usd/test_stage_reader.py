@@ -430,7 +430,7 @@ def test_unauthored_metrics_are_those_of_openusd(read: Read) -> None:
     assert metrics.authored == frozenset()
 
 
-@pytest.mark.parametrize("name", ["", '( defaultPrim = "Gone" )'])
+@each_case("name", ["", '( defaultPrim = "Gone" )'])
 def test_no_default_prim(read: Read, name: str) -> None:
     records = read('def Xform "Robot" {}', header=f"#usda 1.0\n{name}\n")
     assert records.default_prim is None
@@ -509,7 +509,7 @@ def test_reading_twice_gives_the_same(write: Write) -> None:
     assert list(first.order.items()) == list(second.order.items())
 
 
-@pytest.mark.parametrize("order", ["bool xformOpOrder = 0", 'string[] xformOpOrder = ["xformOp:translate"]'])
+@each_case("order", ["bool xformOpOrder = 0", 'string[] xformOpOrder = ["xformOp:translate"]'])
 def test_an_order_of_ops_of_another_type_is_a_transform_that_is_not_known(read: Read, order: str) -> None:
     """OpenUSD would take the prim to be where its parent is, in silence."""
     text = f'def Xform "Robot"\n{{\ndouble3 xformOp:translate = (1, 2, 3)\nuniform {order}\n}}\n'
@@ -687,7 +687,7 @@ def Xform "library" {}
 """
 
 
-@pytest.mark.parametrize("creator", ["", "URDF USD Converter v0.3.4"])
+@each_case("creator", ["", "URDF USD Converter v0.3.4"])
 def test_xforms_that_may_be_links(read: Read, creator: str) -> None:
     header = f"""#usda 1.0
 (

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pxr import Sdf, Usd
 
+from case_tables import each_case
 from usd_ros_bridge.errors import VariantError
 from usd_ros_bridge.options import ReadOptions, VariantSelection
 from usd_ros_bridge.usd import open_stage
@@ -126,7 +127,7 @@ def test_a_savepoint_takes_everything_on_the_session_layer_back(file: str) -> No
     assert prims(stage) == set()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("selection", "reason"),
     [
         (VariantSelection("/robot", "arm", "short"), "has no variant 'short'; it has: long, none"),

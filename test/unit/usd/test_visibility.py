@@ -8,6 +8,7 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from pxr import Usd, UsdGeom
 
+from case_tables import each_case
 from usd_ros_bridge.usd.edit.visibility import VisibilityEditor
 
 STAGE = """#usda 1.0
@@ -290,7 +291,7 @@ def visible(stage, path):
     return UsdGeom.Imageable(stage.GetPrimAtPath(path)).ComputeVisibility() != UsdGeom.Tokens.invisible
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("prim", "expected"),
     [
         # Directly under the robot: what is beside it is not its own.
