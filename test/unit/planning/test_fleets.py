@@ -531,7 +531,7 @@ def test_a_fleet_from_files_is_planned_as_one_written_in_full(tmp_path: Path) ->
     assert {**plan, "asset": ""} == {**other, "asset": ""}
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     parts=st.lists(st.sampled_from(sorted(EXTRAS)), max_size=5, unique=True),
     overrides=st.lists(st.sampled_from([*[""] * 15, *sorted(OVERRIDES)]), min_size=2, max_size=5),

@@ -105,7 +105,7 @@ def trees(draw: st.DrawFn) -> tuple[Stage, int, bool]:
     return stage, count, anchored
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(trees())
 def test_random_trees_are_oriented_and_meet_the_authored_poses(drawn: tuple[Stage, int, bool]) -> None:
     stage, count, anchored = drawn
@@ -133,7 +133,7 @@ def test_random_trees_are_oriented_and_meet_the_authored_poses(drawn: tuple[Stag
     assert (robot.base == -1) is anchored
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(2, 7), st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=25))
 def test_random_graphs_become_forests_that_drop_the_last_joint_of_each_cycle(
     count: int, pairs: list[tuple[int, int]]

@@ -144,8 +144,8 @@ def test_plans_of_shards_of_a_repeated_robot_are_the_whole_plan(tmp_path: Path, 
 SELECTORS = ((), ("rover_*",), ("/Fleet/*",), ("!rover_1",), ("arm", "/Fleet/rover_2"), ("/Fleet", "/"))
 
 
-@settings(deadline=None)
-@given(st.integers(1, 5), st.sampled_from(SELECTORS))
+@each_case("shards", [2, 4])
+@each_case("contexts", SELECTORS)
 def test_shards_of_what_is_selected_are_the_plan_of_one_process(
     shards: int, contexts: tuple[str, ...]
 ) -> None:
@@ -311,18 +311,18 @@ def test_what_was_spawned_is_served_whatever_contexts_says(tmp_path: Path) -> No
     ]
 
 
-def test_one_of_a_thousand_robots_is_planned_at_a_fraction_of_the_cost_of_all(
+def test_one_of_many_robots_is_planned_at_a_fraction_of_the_cost_of_all(
     tmp_path: Path, number_of_calls: Callable[[Callable[[], Any]], int]
 ) -> None:
-    asset = write_fleet(tmp_path, robots=1000, links=10)
+    asset = write_fleet(tmp_path, robots=200, links=5)
     records = read_stage(Usd.Stage.Open(str(asset)), asset="fleet")
     whole = make_plan(records, PlanOptions())
 
     everything = number_of_calls(lambda: make_plan(records, PlanOptions()))
-    one = number_of_calls(lambda: make_plan(records, PlanOptions(contexts=whole.contexts[500:501])))
+    one = number_of_calls(lambda: make_plan(records, PlanOptions(contexts=whole.contexts[100:101])))
     assert one < everything / 2, (one, everything)
-    plan = make_plan(records, PlanOptions(contexts=whole.contexts[500:501]))
-    assert dataclasses.replace(plan.robots[0], joint_state_rows=(), bodies=()).path == whole.contexts[500]
+    plan = make_plan(records, PlanOptions(contexts=whole.contexts[100:101]))
+    assert dataclasses.replace(plan.robots[0], joint_state_rows=(), bodies=()).path == whole.contexts[100]
     assert np.allclose(
         plan.layout.body_pose[0], whole.layout.body_pose[whole.layout.bodies.index(plan.layout.bodies[0])]
     )

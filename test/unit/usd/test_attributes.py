@@ -150,7 +150,7 @@ PROPERTIES = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=75, suppress_health_check=[HealthCheck.too_slow])
 @given(
     type_name=st.sampled_from(
         ["Xform", "Camera", "PhysicsRevoluteJoint", "PhysicsJoint", "Mesh", "Unknown", ""]

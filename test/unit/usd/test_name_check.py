@@ -309,9 +309,7 @@ PHYSX_NAMES = [
 
 
 def test_a_name_that_a_solvers_schema_has_is_no_typing_error() -> None:
-    assert {name: unmapped.misspelt([name]) for name in (*SOLVER_NAMES, *PHYSX_NAMES)} == dict.fromkeys(
-        (*SOLVER_NAMES, *PHYSX_NAMES), {}
-    )
+    assert [name for name in (*SOLVER_NAMES, *PHYSX_NAMES) if unmapped.misspelt([name])] == []
 
 
 @given(st.sampled_from(sorted(KNOWN)), st.data())

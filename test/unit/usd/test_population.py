@@ -356,7 +356,7 @@ _PIECES = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_PIECES, st.sampled_from(NAMES), st.integers(1, 4), st.integers(1, 4))
 def test_whatever_ties_robots_the_part_is_that_of_the_whole(
     tmp_path: Path, pieces: dict[str, list[str]], other: str, number: int, shards: int

@@ -304,6 +304,7 @@ def asset(write: Write, sensors: Path) -> str:
     )
 
 
+@pytest.mark.process
 def test_a_plugin_for_another_openusd_is_no_hindrance(asset: str, sensors: Path, tmp_path: Path) -> None:
     """One that does not load: links it is."""
     source = Path(sys.modules["usd_ros_bridge.usd.resolver"].__file__ or "").parent
@@ -319,6 +320,7 @@ def test_a_plugin_for_another_openusd_is_no_hindrance(asset: str, sensors: Path,
     assert said == "links ['/Robot/a'] ['1.2.5.package']\n"
 
 
+@pytest.mark.process
 def test_a_plugin_where_the_bridge_looks_that_does_not_load(
     asset: str, sensors: Path, tmp_path: Path
 ) -> None:
@@ -330,6 +332,7 @@ def test_a_plugin_where_the_bridge_looks_that_does_not_load(
     assert said == "links ['/Robot/a'] ['1.2.5.package']\n"
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("plugin")
 @pytest.mark.parametrize(
     ("environment", "way"), [({}, "plugin"), ({"PXR_AR_DISABLE_PLUGIN_URI_RESOLVERS": "1"}, "links")]
@@ -339,6 +342,7 @@ def test_both_ways_say_the_same(environment: dict[str, str], way: str, asset: st
     assert said == f"{way} ['/Robot/a'] ['1.2.5.package']\n"
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("plugin")
 def test_a_process_that_resolved_before_uses_links(asset: str, sensors: Path) -> None:
     before = "from pxr import Ar\nAr.GetResolver().Resolve('/tmp')\n"
@@ -387,6 +391,7 @@ def test_headers_of_another_release_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("layout", ["", "include"])
 def test_a_compiler_that_fails_leaves_what_was_there(layout: str, tmp_path: Path) -> None:
     headers_of(openusd_version(), tmp_path / "h" / layout)
@@ -398,6 +403,7 @@ def test_a_compiler_that_fails_leaves_what_was_there(layout: str, tmp_path: Path
     assert (tmp_path / "out" / "kept").exists()
 
 
+@pytest.mark.process
 def test_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "/nowhere/c++ -m64")
     with pytest.raises(ResolverBuildError, match=r"no C\+\+ compiler '/nowhere/c\+\+'"):
@@ -409,6 +415,7 @@ def test_a_folder_without_headers(tmp_path: Path) -> None:
         build(headers=tmp_path, directory=tmp_path / "out")
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("plugin")
 def test_a_library_that_does_not_work_is_not_put_in_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -423,6 +430,7 @@ def test_a_library_that_does_not_work_is_not_put_in_place(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("plugin")
 def test_it_is_built_anew_over_an_old_one(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
@@ -453,6 +461,7 @@ def command(*arguments: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.process
 def test_the_command_says_how_packages_are_resolved() -> None:
     status, out, err = command()
     way = {PackageResolution.PLUGIN: "the compiled resolver", PackageResolution.LINKS: "links"}[
@@ -463,6 +472,7 @@ def test_the_command_says_how_packages_are_resolved() -> None:
     assert f"OpenUSD {openusd_version()}\n{default_directory()} (" in out
 
 
+@pytest.mark.process
 def test_the_commands_mistakes(tmp_path: Path) -> None:
     assert command("--headers", str(tmp_path)) == (
         2, "", "usd_ros_bridge: --headers and --directory go with --build\n",
