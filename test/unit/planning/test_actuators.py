@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from pxr import Usd
-
-from builders.stage_text import HEADER, plan_text
+from builders.assets import ASSETS
+from builders.stage_text import header, plan_text, stage_of, world
 from case_tables import each_case
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.physics import Actuator, PhysicsScene
@@ -262,10 +260,8 @@ def test_what_newton_cannot_drive_is_said(schemas: str, target: str, drive: str,
 
 
 def test_robots_of_a_fleet_have_their_own_actuators() -> None:
-    asset = Path(__file__).parents[2] / "assets" / "physics_actuators.usda"
-    stage = Usd.Stage.CreateInMemory()
-    stage.GetRootLayer().ImportFromString(HEADER.format(meters=1, kilograms=1, up="Z"))
-    stage.DefinePrim("/World", "Xform")
+    asset = ASSETS / "physics_actuators.usda"
+    stage = stage_of(world(), header())
     for name in ("one", "two", "three"):
         prim = stage.DefinePrim(f"/World/{name}", "Xform")
         prim.GetReferences().AddReference(str(asset))

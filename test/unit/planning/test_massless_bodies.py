@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
-from builders.stage_text import BALL, at, body, findings, open_text, prim, world
+from builders.stage_text import BALL, at, body, findings, header, prim, stage_of, world
 from case_tables import each_case
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.plan import BridgePlan
@@ -47,7 +47,7 @@ def arm(*content: str, schemas: str = "", extra: str = "") -> str:
 
 def plan_of(text: str, rule: MasslessBodies = "auto") -> BridgePlan:
     options = PlanOptions(massless_bodies=rule)
-    return load_plan(open_text(text), physics=True, plan_options=options)
+    return load_plan(stage_of(text, header()), physics=True, plan_options=options)
 
 
 def masses(plan: BridgePlan) -> dict[str, float]:

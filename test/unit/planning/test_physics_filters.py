@@ -13,7 +13,7 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from pxr import UsdPhysics
 
-from builders.stage_text import BALL, at, body, findings, open_text, plan_text, prim, scene_of, world
+from builders.stage_text import BALL, at, body, findings, header, plan_text, prim, scene_of, stage_of, world
 from case_tables import each_case
 from usd_ros_bridge.model.physics import PhysicsScene
 from usd_ros_bridge.planning.physics import filters
@@ -369,7 +369,7 @@ def test_groups_are_filtered_as_usd_has_it(rules: list[tuple[list[str], bool, st
         for n, (named, invert, merge) in enumerate(rules)
     ]
     text = world(*map(ball, NAMES + OTHERS), *groups)
-    table = UsdPhysics.CollisionGroup.ComputeCollisionGroupTable(open_text(text))
+    table = UsdPhysics.CollisionGroup.ComputeCollisionGroupTable(stage_of(text, header()))
     found = apart(scene_of(text))
     for first, second in combinations_with_replacement(range(3), 2):
         collide = table.IsCollisionEnabled(f"/World/g{first}", f"/World/g{second}")

@@ -14,7 +14,7 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from pxr import Gf, Usd, UsdGeom, UsdPhysics
 
-from builders.stage_text import at, bodies, body, findings, open_text, plan_text, prim, scene_of, world
+from builders.stage_text import at, bodies, body, findings, header, plan_text, prim, scene_of, stage_of, world
 from case_tables import each_case
 from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.physics import Inertial, nearest_moments
@@ -74,7 +74,7 @@ def expected(stage: Usd.Stage, path: str, meters: float, kilograms: float) -> tu
 
 
 def check(text: str, name: str = "b", *, meters: float = 1.0, kilograms: float = 1.0) -> Inertial:
-    stage = open_text(text, meters=meters, kilograms=kilograms)
+    stage = stage_of(text, header(meters=meters, kilograms=kilograms))
     scene = scene_of(text, meters=meters, kilograms=kilograms)
     got = bodies(scene)[name]
     mass, center, tensor = expected(stage, got.path, meters, kilograms)

@@ -19,10 +19,11 @@ from builders.stage_text import (
     body,
     colliders,
     findings,
-    open_text,
+    header,
     plan_text,
     prim,
     scene_of,
+    stage_of,
     world,
 )
 from case_tables import each_case
@@ -192,7 +193,7 @@ def test_a_mesh_has_all_of_its_matrix_folded_in(up: str) -> None:
     assert isinstance(collider.shape, Mesh)
     pose = collider.body_from_shape
     placed = rotate(np.array(pose.rotation), collider.shape.points) + pose.translation
-    stage = open_text(world(outer), up=up, meters=0.5)
+    stage = stage_of(world(outer), header(up=up, meters=0.5))
     authored = stage.GetPrimAtPath("/World/x/m")
     matrix = np.array(UsdGeom.XformCache().GetLocalToWorldTransform(authored))
     points = np.array(UsdGeom.Mesh(authored).GetPointsAttr().Get()) @ matrix[:3, :3] + matrix[3, :3]

@@ -17,15 +17,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from reading import read_asset
 
-HEADER = """#usda 1.0
-(
-    defaultPrim = "Robot"
-    metersPerUnit = 1
-    kilogramsPerUnit = 1
-    upAxis = "Z"
-    timeCodesPerSecond = 1
-)
-"""
+from builders.stage_text import header
+
+HEADER = header("Robot")
 
 Write = Callable[..., str]
 Read = Callable[..., StageRecords]

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from pxr import Sdf
 
 from builders.assets import ASSETS, EXAMPLES, plan_of
+from builders.stage_text import header, prim
 from case_tables import each_case
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.diagnostics import Diagnostic
@@ -35,21 +36,7 @@ LAYERS = sorted(
     if path.stem != "secret" and path.parent.name != "findings"
 )
 
-ASSET = """#usda 1.0
-(
-    defaultPrim = "robot"
-    metersPerUnit = 1
-    kilogramsPerUnit = 1
-    upAxis = "Z"
-    timeCodesPerSecond = 1
-)
-def Xform "robot" (
-    prepend apiSchemas = ["RosContextAPI"]
-)
-{
-    %s
-}
-"""
+ASSET = header("robot") + prim("Xform", "robot", "RosContextAPI", "%s")
 TOPIC = """
     def Xform "it" (
         prepend apiSchemas = [%s]

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pxr import Usd
 from reading import physics_of
 
+from builders.stage_text import stage_of
 from case_tables import each_case
 from usd_ros_bridge.model.physics_records import GeometryRecord, PhysicsRecords
 from usd_ros_bridge.usd.read.geometry import triangulated
@@ -21,12 +21,6 @@ int[] faceVertexCounts = [3]
 int[] faceVertexIndices = [0, 1, 2]
 point3f[] points = [(0, 0, 0), (1, 0, 0), (0, 1, 0)]
 """
-
-
-def stage_of(text: str) -> Usd.Stage:
-    stage = Usd.Stage.CreateInMemory()
-    stage.GetRootLayer().ImportFromString(f"#usda 1.0\n{text}")
-    return stage
 
 
 def records_of(text: str, **options: Any) -> PhysicsRecords:

@@ -11,20 +11,14 @@ from numpy.testing import assert_allclose
 from pxr import Gf, Sdf, Usd, UsdGeom
 from reading import physics_of
 
+from builders.stage_text import header, stage_of
 from case_tables import each_case
 from usd_ros_bridge.api import add_physics, load_plan, reread
 from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.model.physics import WORLD_BODY, Mesh, PhysicsScene
 from usd_ros_bridge.options import PlanOptions, ReadOptions
 
-HEADER = """#usda 1.0
-(
-    defaultPrim = "World"
-    metersPerUnit = 0.01
-    kilogramsPerUnit = 1
-    upAxis = "Y"
-)
-"""
+HEADER = header(meters=0.01, up="Y")
 PROTOTYPES = """
 over "Prototypes" {
     def Xform "crate" {
@@ -96,15 +90,9 @@ def placements() -> list[tuple[int, Gf.Vec3f, Gf.Quath, Gf.Vec3f]]:
     return found
 
 
-def stage_of(text: str) -> Usd.Stage:
-    stage = Usd.Stage.CreateInMemory()
-    stage.GetRootLayer().ImportFromString(HEADER + text)
-    return stage
-
-
 def instanced() -> Usd.Stage:
     """Returns a stage with an instancer below a body, and one of the scenery."""
-    stage = stage_of(WORLD + PROTOTYPES)
+    stage = stage_of(WORLD + PROTOTYPES, HEADER)
     for parent in PARENTS:
         instancer = UsdGeom.PointInstancer.Define(stage, f"{parent}/many")
         instancer.CreatePrototypesRel().SetTargets([Sdf.Path(f"/Prototypes/{name}") for name in NAMES])
@@ -120,7 +108,7 @@ def instanced() -> Usd.Stage:
 
 def referenced() -> Usd.Stage:
     """Returns the same with a reference for each instance, where UsdGeom says that it is."""
-    stage, source = stage_of(WORLD + PROTOTYPES), instanced()
+    stage, source = stage_of(WORLD + PROTOTYPES, HEADER), instanced()
     for parent in PARENTS:
         UsdGeom.Xform.Define(stage, f"{parent}/many")
         matrices = UsdGeom.PointInstancer.Get(source, f"{parent}/many").ComputeInstanceTransformsAtTime(
@@ -233,7 +221,7 @@ def Xform "World" {
 
 
 def test_instancers_nest() -> None:
-    records = physics_of(stage_of(NESTED)).geometries
+    records = physics_of(stage_of(NESTED, HEADER)).geometries
     assert [each.path for each in records][:2] == [
         "/World/outer/pile_0/inner/ball_0",
         "/World/outer/pile_0/inner/ball_1",
@@ -243,7 +231,7 @@ def test_instancers_nest() -> None:
 
 
 def told(text: str, **options: Any) -> list[tuple[str, str, str]]:
-    records = physics_of(stage_of(text), **options)
+    records = physics_of(stage_of(text, HEADER), **options)
     return [(each.severity, each.path, each.message) for each in records.diagnostics]
 
 
@@ -291,7 +279,7 @@ TWO = "int[] protoIndices = [0, 0]\npoint3f[] positions = [(0, 0, 0), (1, 0, 0)]
 
 
 def test_the_limit_of_prims_holds_however_physics_is_read() -> None:
-    stage = stage_of(one_instancer(TWO))
+    stage = stage_of(one_instancer(TWO), HEADER)
     options = ReadOptions(max_prims=1)
     made = load_plan(stage, read_options=options, physics=True)
     later = add_physics(load_plan(stage, read_options=options))
@@ -337,7 +325,7 @@ def PointInstancer "many" {
 
 
 def test_a_prototype_with_a_rigid_body_is_reported() -> None:
-    plan = load_plan(stage_of(one_instancer(TWO, ', "PhysicsRigidBodyAPI"')), physics=True)
+    plan = load_plan(stage_of(one_instancer(TWO, ', "PhysicsRigidBodyAPI"'), HEADER), physics=True)
     assert plan.physics is not None
     assert plan.physics.bodies == ()
     assert [each.body for each in plan.physics.colliders] == [WORLD_BODY] * 2

@@ -14,6 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pxr import Usd
 
+from builders.assets import FLEET
+from builders.stage_text import header
 from builders.stages import write_fleet
 from case_tables import each_case
 from usd_ros_bridge.api import load_plan, read_opinions, reread
@@ -28,15 +30,7 @@ from usd_ros_bridge.usd.edit.spawn import Spawner
 from usd_ros_bridge.usd.edit.variants import VariantEditor
 from usd_ros_bridge.usd.population import left_out
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
-FLEET = EXAMPLES / "fleet" / "fleet.usda"
-HEAD = """#usda 1.0
-( defaultPrim = "World"
-  metersPerUnit = 1
-  kilogramsPerUnit = 1
-  timeCodesPerSecond = 1
-  upAxis = "Z" )
-"""
+HEAD = header()
 ROBOT = """
     def Xform "%(name)s" ( prepend apiSchemas = ["RosContextAPI"] )
     {
@@ -123,8 +117,7 @@ def test_prims_of_robots_of_others_are_not_composed(tmp_path: Path) -> None:
     assert_same(got, cut(asset, shard="2/4"))
 
 
-@pytest.mark.parametrize("flat", [False, True])
-@pytest.mark.parametrize("shards", [1, 3, 5, 14])
+@each_case(("shards", "flat"), [(1, False), (3, False), (14, False), (5, True)])
 def test_a_fleet_that_is_composed_in_part_equals_the_part_of_the_whole(
     tmp_path: Path, shards: int, flat: bool
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 from pxr import Sdf, Usd
 from reading import check_reading
 
+from builders.stage_text import stage_of
 from builders.stages import write_fleet
 from case_tables import each_case
 from usd_ros_bridge.usd import read_stage
@@ -57,12 +58,6 @@ def members(arc: str, count: int = 3, more: str = "") -> str:
 """
         for number in range(count)
     )
-
-
-def stage_of(text: str) -> Usd.Stage:
-    stage = Usd.Stage.CreateInMemory()
-    assert stage.GetRootLayer().ImportFromString(f"#usda 1.0\n{text}")
-    return stage
 
 
 def layer_of(text: str) -> Sdf.Layer:
