@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import pytest
+
 _LONGEST = 200
 """Characters of a case that a failure shows."""
 
@@ -17,38 +19,41 @@ def each_case(
     """Return a decorator: one test that goes over all cases and fails with what is wrong with each of them.
 
     It takes what `pytest.mark.parametrize` takes, and may be stacked. Each case has a folder of its own as `tmp_path`;
-    other fixtures of the test are shared, so this is for cases that leave nothing behind.
+    other fixtures of the test are shared, so this is for cases that leave nothing behind. No case may be skipped.
 
     Args:
         names: Names of the arguments, separated by commas or in a sequence.
         cases: A value for each name; where there is one name only, its value.
     """
     wanted = [each.strip() for each in names.split(",")] if isinstance(names, str) else list(names)
-    rows = [tuple(case) if len(wanted) > 1 else (case,) for case in cases]
-    assert rows, "a table without cases checks nothing"
+    table = [dict(zip(wanted, case if len(wanted) > 1 else (case,), strict=True)) for case in cases]
+    assert table, "a table without cases checks nothing"
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        test, others = getattr(test, "each_case", (test, [{}]))
+        rows = [{**case, **other} for case in table for other in others]
         signature = inspect.signature(test)
 
         @functools.wraps(test)
-        def run(**fixtures: Any) -> None:
+        def run(*instance: Any, **fixtures: Any) -> None:
             faults: list[str] = []
-            first: Exception | None = None
+            first: BaseException | None = None
             for number, row in enumerate(rows):
-                case = dict(zip(wanted, row, strict=True))
                 try:
-                    test(**_with_folder(fixtures, f"case_{number}"), **case)
-                except Exception as error:  # noqa: BLE001 - all wrong cases are shown, whatever they raise
+                    test(*instance, **_with_folder(fixtures, f"case_{number}"), **row)
+                except (Exception, pytest.fail.Exception, pytest.skip.Exception) as error:  # noqa: BLE001 - all are shown
                     first = first or error
-                    shown = ", ".join(f"{name}={value!r}"[:_LONGEST] for name, value in case.items())
+                    shown = ", ".join(f"{name}={value!r}"[:_LONGEST] for name, value in row.items())
                     faults.append(f"{shown}\n    {type(error).__name__}: {error}")
             if faults:
                 text = "\n".join(faults)
+                # The first one has its traceback in the report.
                 raise AssertionError(f"{len(faults)} of {len(rows)} cases are wrong:\n{text}") from first
 
-        left = [each for name, each in signature.parameters.items() if name not in wanted]
-        assert len(left) == len(signature.parameters) - len(wanted), f"{test.__name__} takes no {wanted}"
+        left = [each for name, each in signature.parameters.items() if name not in rows[0]]
+        assert len(left) == len(signature.parameters) - len(rows[0]), f"{test.__name__} takes no {wanted}"
         run.__signature__ = signature.replace(parameters=left)  # type: ignore[attr-defined]
+        run.each_case = (test, rows)  # type: ignore[attr-defined]
         return run
 
     return decorate
