@@ -225,11 +225,7 @@ def isaac_stage() -> Stage:
     stage = arm(context=False)
     stage.add(
         "isaac_robots",
-        IsaacRobotRecord(
-            path="/robot",
-            namespace="isaac_bot",
-            joints=("/robot/lift", "/robot/pan"),
-        ),
+        IsaacRobotRecord(path="/robot", namespace="isaac_bot", joints=("/robot/lift", "/robot/pan")),
     )
     stage.add("isaac_links", IsaacLinkRecord(path="/robot/base", name_override="base_link"))
     stage.add("isaac_joints", IsaacJointRecord(path="/robot/pan", name_override="panning"))

@@ -82,10 +82,7 @@ def test_endless_texts_are_cut() -> None:
     assert {len(topic.type), len(topic.name), len(topic.role)} == {256}
 
 
-@each_case(
-    ("kind", "section"),
-    [("service", "2.5.role"), ("action", "2.6.role")],
-)
+@each_case(("kind", "section"), [("service", "2.5.role"), ("action", "2.6.role")])
 def test_roles_of_services_and_actions(kind: str, section: str) -> None:
     stage = robot()
     getattr(stage, kind)("/robot/good", role="client")

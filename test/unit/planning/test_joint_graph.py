@@ -207,11 +207,7 @@ def test_several_joints_between_two_bodies_are_one_edge() -> None:
         if not swap:
             assert np.degrees([joints(plan)[f"h{i}"].dofs[0].position for i in range(3)]).round(
                 6
-            ).tolist() == [
-                20.0,
-                -35.0,
-                0.0,
-            ]
+            ).tolist() == [20.0, -35.0, 0.0]
 
 
 def test_more_joints_than_freedoms_add_nothing() -> None:

@@ -120,14 +120,7 @@ def test_zeros_are_nothing(content: str) -> None:
     assert mass_of(content, "unit_mass") > 0.0
 
 
-@each_case(
-    "content",
-    [
-        "float physics:mass = 0.001",
-        "float physics:density = 10\n" + BALL,
-        dense(500),
-    ],
-)
+@each_case("content", ["float physics:mass = 0.001", "float physics:density = 10\n" + BALL, dense(500)])
 def test_what_is_authored_counts(content: str) -> None:
     assert mass_of(content) == mass_of(content, "unit_mass") > 0.0
 

@@ -158,9 +158,7 @@ def test_a_value_that_is_not_possible_gives_an_error_and_the_default(
 
 def test_a_name_that_means_nothing_is_a_warning() -> None:
     _, plan = planned("sensor_msgs/msg/LaserScan", "int lidar:samples = 90", "int lidar:rings = 3")
-    assert found(plan) == [
-        (f"{MINE}.name", "warning", "lidar:rings"),
-    ]
+    assert found(plan) == [(f"{MINE}.name", "warning", "lidar:rings")]
 
 
 def test_range_finder() -> None:

@@ -306,11 +306,7 @@ def Cube "cube" {
             "Capsule_1",
             {"radius_top": 0.25, "radius_bottom": 0.5, "height": 1.0, "axis": "Z"},
         ),
-        (
-            'def Sphere "it" {\ndouble radius.timeSamples = {1: 4, 2: 5}\n}',
-            "Sphere",
-            {"radius": 4.0},
-        ),
+        ('def Sphere "it" {\ndouble radius.timeSamples = {1: 4, 2: 5}\n}', "Sphere", {"radius": 4.0}),
     ],
 )
 def test_sizes(text: str, type_name: str, values: dict[str, Any]) -> None:

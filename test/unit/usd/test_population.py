@@ -235,11 +235,7 @@ TIES: dict[str, tuple[dict[str, str], str, str]] = {
         }""",
         "abc",
     ),
-    "a group of colliders": (
-        {},
-        GROUP % "rel collection:colliders:includes = [</World/b>, </World/c>]",
-        "",
-    ),
+    "a group of colliders": ({}, GROUP % "rel collection:colliders:includes = [</World/b>, </World/c>]", ""),
     "a robot's group of others": (
         {"b": GROUP % "rel collection:colliders:includes = </World/trailer>"},
         "",
