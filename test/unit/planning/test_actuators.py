@@ -12,19 +12,15 @@ from usd_ros_bridge.model.physics import Actuator, PhysicsScene
 from usd_ros_bridge.model.plan import BridgePlan
 
 ROBOT = """
-def Xform "World" (prepend apiSchemas = ["RosContextAPI"])
-{{
-    def Xform "base" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsMassAPI", "PhysicsArticulationRootAPI"])
-    {{
+def Xform "World" (prepend apiSchemas = ["RosContextAPI"]) {{
+    def Xform "base" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsMassAPI", "PhysicsArticulationRootAPI"]) {{
         float physics:mass = 1
-        def PhysicsFixedJoint "fixed"
-        {{
+        def PhysicsFixedJoint "fixed" {{
             rel physics:body1 = </World/base>
         }}
         def Xform "mark" (prepend apiSchemas = ["NewtonSiteAPI"]) {{}}
     }}
-    def Xform "link" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsMassAPI"])
-    {{
+    def Xform "link" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsMassAPI"]) {{
         float physics:mass = 1
         def PhysicsRevoluteJoint "turn"{drive}
         {{
@@ -46,7 +42,6 @@ def plan_of(*parts: str, drive: str = "", joint: str = "", **options: Any) -> Br
 
 
 def scene_of(plan: BridgePlan) -> PhysicsScene:
-    assert plan.physics is not None
     return plan.physics
 
 
@@ -214,7 +209,6 @@ def test_newtons_law_is_a_drive() -> None:
         )
     )
     (dof,) = (dof for joint in scene_of(plan).joints for dof in joint.dofs)
-    assert dof.drive is not None
     assert (dof.drive.stiffness, dof.drive.damping, dof.drive.constant_effort) == (20.0, 2.0, 0.5)
     assert (dof.drive.max_force, dof.max_effort) == (7.0, 7.0)
     assert scene_of(plan).needs_forces

@@ -25,24 +25,20 @@ METRICS = 'upAxis = "Z"\n metersPerUnit = 1\n kilogramsPerUnit = 1\n timeCodesPe
 
 ARM = """
 def Xform "base" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {}
-def Xform "upper" (prepend apiSchemas = ["PhysicsRigidBodyAPI"])
-{
+def Xform "upper" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {
     double3 xformOp:translate = (0, 0, 0.5)
     uniform token[] xformOpOrder = ["xformOp:translate"]
 }
-def Xform "tool" (prepend apiSchemas = ["PhysicsRigidBodyAPI"])
-{
+def Xform "tool" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {
     double3 xformOp:translate = (0, 0, 1)
     uniform token[] xformOpOrder = ["xformOp:translate"]
-    def Xform "tip" (prepend apiSchemas = ["RosFrameAPI"])
-    {
+    def Xform "tip" (prepend apiSchemas = ["RosFrameAPI"]) {
         string ros:frame:id = "tip_frame"
         double3 xformOp:translate = (0, 0, 0.1)
         uniform token[] xformOpOrder = ["xformOp:translate"]
     }
 }
-def PhysicsRevoluteJoint "shoulder" (prepend apiSchemas = ["PhysicsDriveAPI:angular"])
-{
+def PhysicsRevoluteJoint "shoulder" (prepend apiSchemas = ["PhysicsDriveAPI:angular"]) {
     uniform token physics:axis = "Z"
     rel physics:body0 = </robot/base>
     rel physics:body1 = </robot/upper>
@@ -51,8 +47,7 @@ def PhysicsRevoluteJoint "shoulder" (prepend apiSchemas = ["PhysicsDriveAPI:angu
     float physics:upperLimit = 90
     float drive:angular:physics:maxForce = 5
 }
-def PhysicsRevoluteJoint "wrist"
-{
+def PhysicsRevoluteJoint "wrist" {
     uniform token physics:axis = "X"
     rel physics:body0 = </robot/upper>
     rel physics:body1 = </robot/tool>
@@ -61,8 +56,7 @@ def PhysicsRevoluteJoint "wrist"
     float physics:upperLimit = 45
 }
 def Scope "note" {}
-def Scope "joint_states" (prepend apiSchemas = ["RosTopicAPI"])
-{
+def Scope "joint_states" (prepend apiSchemas = ["RosTopicAPI"]) {
     token ros:topic:role = "publisher"
     string ros:topic:name = "joint_states"
     string ros:topic:type = "sensor_msgs/msg/JointState"
@@ -84,8 +78,7 @@ def usda(body: str, metadata: str = "") -> str:
 
 def topic(name: str, type_name: str, role: str = "publisher", more: str = "") -> str:
     return f"""
-def Xform "{name}_topic" (prepend apiSchemas = ["RosTopicAPI"])
-{{
+def Xform "{name}_topic" (prepend apiSchemas = ["RosTopicAPI"]) {{
     token ros:topic:role = "{role}"
     string ros:topic:name = "{name}"
     string ros:topic:type = "{type_name}"
@@ -100,12 +93,10 @@ def Xform "{name}_topic" (prepend apiSchemas = ["RosTopicAPI"])
 def module(name: str, joint: str) -> str:
     """A nested context with a joint of its own, that it names."""
     return f"""
-def Xform "{name}" (prepend apiSchemas = ["RosContextAPI"])
-{{
+def Xform "{name}" (prepend apiSchemas = ["RosContextAPI"]) {{
     string ros:context:namespace = "{name}"
     def Xform "{name}_tip" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {{}}
-    def PhysicsRevoluteJoint "joint"
-    {{
+    def PhysicsRevoluteJoint "joint" {{
         rel physics:body0 = </robot/base>
         rel physics:body1 = </robot/{name}/{name}_tip>
         string ros:joint:name = "{joint}"

@@ -614,7 +614,6 @@ def follower(type_name: str = "Revolute", applied: tuple[str, ...] = (), **attri
 def test_mimic_rules(type_name: str, applied: Any, attributes: Any, multiplier: float, offset: float) -> None:
     plan = follower(type_name, applied, **attributes).plan()
     (dof,) = joints(plan)["follow"].dofs
-    assert dof.mimic is not None
     leader = attributes[next(key for key, value in attributes.items() if isinstance(value, tuple))][0]
     assert plan.layout.dof_joints[dof.mimic.leader] == leader
     assert (dof.mimic.multiplier, dof.mimic.offset) == pytest.approx((multiplier, offset))
@@ -677,7 +676,6 @@ def chain(*leaders: str) -> Stage:
 def test_chains_of_rules_become_rules_about_the_head() -> None:
     plan = chain("/robot/pan", "/robot/m0").plan()
     mimic = joints(plan)["m1"].dofs[0].mimic
-    assert mimic is not None
     assert plan.layout.dofs[mimic.leader] == "pan"
     assert (mimic.multiplier, mimic.offset) == pytest.approx((4.0, math.radians(30.0)))
 

@@ -111,14 +111,12 @@ def test_a_mirrored_cone_points_the_other_way(axis: str) -> None:
 def test_uneven_scale_of_what_is_round_is_reported() -> None:
     text = prim("Sphere", "c", COLLISION, "double radius = 1", ordered("float3 xformOp:scale = (1, 2, 1)"))
     plan = plan_text(world(text))
-    assert plan.physics is not None
     assert only(plan.physics).shape == Sphere(2.0)
     assert [finding.path for finding in findings(plan, "1.3.collider.scale")] == ["/World/c"]
 
 
 def test_a_box_takes_any_scale() -> None:
     plan = plan_text(world(prim("Cube", "c", COLLISION, ordered("float3 xformOp:scale = (1, 2, 3)"))))
-    assert plan.physics is not None
     assert only(plan.physics).shape == Box((1.0, 2.0, 3.0))
     assert findings(plan, "1.3.collider.scale") == []
 
@@ -131,7 +129,6 @@ def test_a_sheared_collider_is_reported() -> None:
 
 def test_planes_are_static_and_endless() -> None:
     plan = plan_text(world(prim("Plane", "p", COLLISION), body("b", prim("Plane", "q", COLLISION), BALL)))
-    assert plan.physics is not None
     found = colliders(plan.physics)
     assert found["p"].shape == Plane()
     assert found["p"].body == WORLD_BODY
@@ -229,7 +226,6 @@ int[] faceVertexIndices = [0, 1, 2]
 )
 def test_meshes_that_cannot_collide(content: str, what: str) -> None:
     plan = plan_text(world(prim("Mesh", "m", COLLISION, content), BALL))
-    assert plan.physics is not None
     assert list(colliders(plan.physics)) == ["ball"]
     (finding,) = findings(plan, "1.3.mesh")
     assert finding.path == "/World/m"
@@ -239,7 +235,6 @@ def test_meshes_that_cannot_collide(content: str, what: str) -> None:
 def test_points_that_no_face_names_do_not_matter() -> None:
     content = CUBE.replace("(0, 1, 1)]", "(0, 1, 1), (nan, nan, nan)]")
     plan = plan_text(world(prim("Mesh", "m", COLLISION, content)))
-    assert plan.physics is not None
     shape = only(plan.physics).shape
     assert isinstance(shape, Mesh)
     assert shape.points.shape == (8, 3)
@@ -263,7 +258,6 @@ def test_approximations(token: str, meant: str) -> None:
         f'uniform token physics:approximation = "{token}"',
     )
     plan = plan_text(world(text))
-    assert plan.physics is not None
     shape = only(plan.physics).shape
     assert isinstance(shape, Mesh)
     assert shape.approximation == meant
@@ -290,7 +284,6 @@ def test_approximations(token: str, meant: str) -> None:
 )
 def test_colliders_that_cannot_be_used(text: str) -> None:
     plan = plan_text(world(text, BALL))
-    assert plan.physics is not None
     assert list(colliders(plan.physics)) == ["ball"]
     (finding,) = findings(plan, "1.3.collider")
     assert finding.path == "/World/c"
@@ -341,7 +334,6 @@ def test_contact_materials() -> None:
         )
     )
     material = colliders(scene)["c"].material
-    assert material is not None
     assert (material.static_friction, material.dynamic_friction, material.restitution) == pytest.approx(
         (0.7, 0.6, 0.2)
     )
@@ -353,9 +345,7 @@ def test_contact_materials() -> None:
 def test_impossible_restitution(value: str, used: float) -> None:
     bouncy = prim("Material", "m", "PhysicsMaterialAPI", f"float physics:restitution = {value}")
     plan = plan_text(world(prim("Sphere", "c", BINDING, BOUND), bouncy))
-    assert plan.physics is not None
     material = only(plan.physics).material
-    assert material is not None
     assert material.restitution == used
     assert [finding.attribute for finding in findings(plan, "1.3.material")] == ["physics:restitution"]
 
@@ -408,7 +398,6 @@ def lathed(radius: float, half_height: float, *, cone: bool) -> Mesh:
     high = np.column_stack((ring * (1e-6 if cone else 1.0), np.full(LATHE, half_height)))
     points = np.concatenate((low, high))
     triangles = convex_hull(points)
-    assert triangles is not None
     return Mesh(points, triangles)
 
 
@@ -441,7 +430,6 @@ def test_a_capsule_is_between_a_ball_and_a_cylinder() -> None:
 def box_mesh(half: np.ndarray, center: np.ndarray) -> Mesh:
     corners = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]) * half + center
     triangles = convex_hull(corners)
-    assert triangles is not None
     return Mesh(corners, triangles)
 
 

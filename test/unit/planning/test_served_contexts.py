@@ -30,10 +30,8 @@ LISTS = ("robots", "topics", "services", "actions", "controllers", "diagnostics"
 EMPTY = "2.1.shard"
 
 WORLD = """
-def Xform "World"
-{
-    def Xform "camera" ( prepend apiSchemas = ["RosTopicAPI"] )
-    {
+def Xform "World" {
+    def Xform "camera" ( prepend apiSchemas = ["RosTopicAPI"] ) {
         token ros:topic:role = "publisher"
         string ros:topic:name = "overview"
         string ros:topic:type = "std_msgs/msg/Bool"
@@ -41,24 +39,20 @@ def Xform "World"
     }
     def Xform "box" ( prepend apiSchemas = ["PhysicsRigidBodyAPI"] ) {}
     def Xform "trailer" ( prepend apiSchemas = ["PhysicsRigidBodyAPI"] ) {}
-    def Xform "a" ( prepend apiSchemas = ["RosContextAPI"] )
-    {
+    def Xform "a" ( prepend apiSchemas = ["RosContextAPI"] ) {
         string ros:context:namespace = "a"
         def Xform "base" ( prepend apiSchemas = ["PhysicsRigidBodyAPI", "RosFrameAPI"] ) {}
         def Xform "tool" ( prepend apiSchemas = ["RosContextAPI"] ) {}
-        def PhysicsRevoluteJoint "to_other"
-        {
+        def PhysicsRevoluteJoint "to_other" {
             rel physics:body0 = </World/a/base>
             rel physics:body1 = </World/b/base>
         }
     }
-    def Xform "b" ( prepend apiSchemas = ["RosContextAPI"] )
-    {
+    def Xform "b" ( prepend apiSchemas = ["RosContextAPI"] ) {
         string ros:context:namespace = "%s"
         def Xform "base" ( prepend apiSchemas = ["PhysicsRigidBodyAPI", "RosFrameAPI"] ) {}
     }
-    def PhysicsRevoluteJoint "hitch"
-    {
+    def PhysicsRevoluteJoint "hitch" {
         rel physics:body0 = </World/b/base>
         rel physics:body1 = </World/trailer>
     }
@@ -183,7 +177,6 @@ def _shard(asset: Path, shard: str, *contexts: str, physics: bool = False) -> Br
 
 def _assert_same_physics(whole: BridgePlan, shards: Sequence[BridgePlan]) -> None:
     """Compare all that engines get, by path and to the last bit: robots of one shard, and the world of each."""
-    assert whole.physics is not None
     for name in ("bodies", "joints", "colliders"):
         expected = {each.path: each for each in getattr(whole.physics, name)}
         got = {each.path: each for shard in shards for each in getattr(shard.physics, name)}
@@ -217,8 +210,6 @@ def _assert_same_descriptions(whole: BridgePlan, shards: Sequence[BridgePlan]) -
 
 def test_physics_of_a_shard_has_its_robots_and_nothing_of_others() -> None:
     whole, shard = _plan(FLEET, physics=True), _plan(FLEET, "/Fleet/rover_2", physics=True)
-    assert whole.physics is not None
-    assert shard.physics is not None
     outside = [
         body for body in whole.physics.bodies if not body.path.startswith(("/Fleet/rover_1", "/Fleet/arm"))
     ]
@@ -241,7 +232,6 @@ def test_a_joint_to_a_robot_of_another_shard_is_left_out_and_said(tmp_path: Path
     (found,) = [each for each in plan.diagnostics if each.code == "2.1.contexts"]
     assert found.path == "/World/a/to_other"
     assert "/World/b" in found.message
-    assert plan.physics is not None
     assert not plan.physics.joints
     # The trailer hangs on the other robot alone; the box is everybody's.
     assert [body.path for body in plan.physics.bodies] == ["/World/box", "/World/a/base"]
@@ -249,7 +239,6 @@ def test_a_joint_to_a_robot_of_another_shard_is_left_out_and_said(tmp_path: Path
 
 def test_the_other_shard_has_its_trailer(tmp_path: Path) -> None:
     plan = _plan(_world(tmp_path), "/World/b", physics=True)
-    assert plan.physics is not None
     assert [joint.path for joint in plan.physics.joints] == ["/World/hitch"]
     assert {body.path for body in plan.physics.bodies} == {"/World/box", "/World/trailer", "/World/b/base"}
 

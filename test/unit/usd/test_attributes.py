@@ -53,8 +53,7 @@ def test_values_that_lose_nothing_are_used_with_a_warning(
 def test_values_are_those_of_the_stage_where_layers_move_or_block_them() -> None:
     weak = Sdf.Layer.CreateAnonymous("weak.usda")
     weak.ImportFromString("""#usda 1.0
-def Xform "r" (prepend apiSchemas = ["RosTopicAPI"])
-{
+def Xform "r" (prepend apiSchemas = ["RosTopicAPI"]) {
     timecode ros:topic:publish_rate = 3
     string ros:topic:name = "a"
     string ros:topic:role = "publisher"

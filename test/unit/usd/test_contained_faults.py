@@ -26,8 +26,7 @@ def Xform "base" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {
         rel material:binding = </robot/paint>
     }
 }
-def Xform "link" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {
-}
+def Xform "link" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {}
 def PhysicsRevoluteJoint "joint" {
     rel physics:body0 = </robot/base>
     rel physics:body1 = </robot/link>
@@ -38,8 +37,7 @@ def Xform "states" (prepend apiSchemas = ["RosTopicAPI"]) {
     string ros:topic:type = "sensor_msgs/msg/JointState"
     double ros:topic:publish_rate = 10
 }
-def Material "paint" {
-}
+def Material "paint" {}
 """
 
 

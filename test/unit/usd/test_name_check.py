@@ -38,10 +38,7 @@ LAYERS = sorted(
 
 ASSET = header("robot") + prim("Xform", "robot", "RosContextAPI", "%s")
 TOPIC = """
-    def Xform "it" (
-        prepend apiSchemas = [%s]
-    )
-    {
+    def Xform "it" (prepend apiSchemas = [%s]) {
         token ros:topic:role = "publisher"
         string ros:topic:type = "sensor_msgs/msg/LaserScan"
         double ros:topic:publish_rate = 10
@@ -234,8 +231,7 @@ def test_nothing_is_found_in_the_assets_here(asset: Path) -> None:
 BODY = """
     def Cube "it" (
         prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsCollisionAPI", "PhysicsMassAPI"]
-    )
-    {
+    ) {
         float physics:mass = 1
         custom %s
     }

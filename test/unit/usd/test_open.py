@@ -21,11 +21,9 @@ def Xform "Robot" (
     variants = {
         string gripper = "none"
     }
-)
-{
+) {
     variantSet "gripper" = {
-        "none" {
-        }
+        "none" {}
         "parallel" (
             prepend variantSets = "finger"
             variants = {
@@ -38,8 +36,7 @@ def Xform "Robot" (
                     string colour = "red"
                 }
                 prepend apiSchemas = ["RosFrameAPI"]
-            )
-            {
+            ) {
                 variantSet "colour" = {
                     "red" {
                         string ros:frame:id = "red_tool"
@@ -50,8 +47,7 @@ def Xform "Robot" (
                 }
             }
             variantSet "finger" = {
-                "short" {
-                }
+                "short" {}
                 "long" {
                     def Xform "tip" (prepend apiSchemas = ["RosFrameAPI"]) {}
                 }

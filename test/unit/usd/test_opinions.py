@@ -285,7 +285,6 @@ def test_a_file_that_changed_has_lines_again_when_it_was_read_again(
 
 def test_a_reading_again_has_lines(save: Write) -> None:
     plan = planned(save("robot.usda", robot(SCAN % "a b")))
-    assert plan.stage is not None
     plan.stage.SetEditTarget(plan.stage.GetSessionLayer())
     plan.stage.GetAttributeAtPath("/robot/scan.ros:topic:type").Set("x")
     again = read_opinions(reread(plan, PlanOptions())())()

@@ -159,15 +159,12 @@ def "a" (
     variants = {
         string s = "one"
     }
-)
-{
+) {
     variantSet "s" = {
-        "one" {
-        }
+        "one" {}
         "two" (
             prepend references = @package://sensors/../secret.usda@
-        ) {
-        }
+        ) {}
     }
 }
 """,
@@ -181,8 +178,7 @@ def test_a_refused_arc_leaves_the_choice_of_payloads_alone(
     write: Write, sensors: Path, payloads: Payloads, count: int
 ) -> None:
     path = write(
-        """def Xform "Robot"
-{
+        """def Xform "Robot" {
     def "a" (prepend payload = @package://sensors/lidar.usda@) {}
     def "b" (prepend references = @package://sensors/../secret.usda@) {}
 }

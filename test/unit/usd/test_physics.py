@@ -42,14 +42,10 @@ def only(records: PhysicsRecords) -> GeometryRecord:
 def test_what_is_not_authored_is_none() -> None:
     records = records_of(
         """
-def PhysicsScene "scene" {
-}
-def Xform "body" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsMassAPI"]) {
-}
-def Material "steel" (prepend apiSchemas = ["PhysicsMaterialAPI"]) {
-}
-def PhysicsCollisionGroup "group" {
-}
+def PhysicsScene "scene" {}
+def Xform "body" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsMassAPI"]) {}
+def Material "steel" (prepend apiSchemas = ["PhysicsMaterialAPI"]) {}
+def PhysicsCollisionGroup "group" {}
 """
     )
     (scene,) = records.scenes
@@ -127,8 +123,7 @@ def PhysicsFixedJoint "strong" {
 def PhysicsFixedJoint "nan" {
     float physics:breakTorque = nan
 }
-def PhysicsFixedJoint "plain" {
-}
+def PhysicsFixedJoint "plain" {}
 """
     )
     assert records.joint_breaks == {"/weak": (20.0, math.inf), "/weaker": (20.0, 3.0)}
@@ -167,8 +162,7 @@ def test_which_geometry_is_seen() -> None:
     records = records_of(
         """
 def Xform "robot" {
-    def Cube "plain" {
-    }
+    def Cube "plain" {}
     def Cube "rendered" {
         uniform token purpose = "render"
     }
@@ -177,28 +171,21 @@ def Xform "robot" {
     }
     def Xform "guides" {
         uniform token purpose = "guide"
-        def Cube "guide" {
-        }
-        def Cube "collider" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
-        }
+        def Cube "guide" {}
+        def Cube "collider" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {}
     }
     def Xform "hidden" {
         token visibility = "invisible"
-        def Cube "hidden" {
-        }
-        def Cube "collider" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
-        }
+        def Cube "hidden" {}
+        def Cube "collider" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {}
     }
-    def Cube "inactive" (active = false) {
-    }
+    def Cube "inactive" (active = false) {}
 }
 over "over" {
-    def Cube "cube" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
-    }
+    def Cube "cube" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {}
 }
 class "class" {
-    def Cube "cube" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
-    }
+    def Cube "cube" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {}
 }
 """
     )
@@ -242,8 +229,7 @@ def Xform "left" (
 def Xform "right" (
     instanceable = true
     references = </wheel>
-) {
-}
+) {}
 """.replace("TRIANGLE", TRIANGLE)
     )
     left, right = records.geometries
@@ -252,7 +238,6 @@ def Xform "right" (
     assert records.materials.keys() == {"/left/rubber", "/right/rubber"}
     assert left.world_from_prim[3::4] == (0.0, 1.0, 0.0, 1.0)
     assert left.points is right.points
-    assert left.points is not None
     assert not left.points.flags.writeable
 
 
@@ -261,11 +246,9 @@ def test_a_point_instancer_is_named_and_its_prototypes_are_nowhere() -> None:
         """
 def PointInstancer "rocks" {
     rel prototypes = </rocks/rock>
-    def Cube "rock" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
-    }
+    def Cube "rock" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {}
 }
-def Cube "rocks_beside" {
-}
+def Cube "rocks_beside" {}
 """
     )
     assert only(records).path == "/rocks_beside"
@@ -322,9 +305,7 @@ def mesh_of(text: str, *, severity: str = "") -> GeometryRecord:
     records = records_of(f'def Mesh "mesh" {{\n{text}\n}}')
     assert codes_of(records) == ([("1.3.mesh.data", severity, "/mesh")] if severity else [])
     geometry = only(records)
-    assert geometry.points is not None
     assert geometry.points.dtype == np.float64
-    assert geometry.triangles is not None
     assert geometry.triangles.dtype == np.int32
     assert geometry.triangles.shape[1:] == (3,)
     return geometry
@@ -332,7 +313,6 @@ def mesh_of(text: str, *, severity: str = "") -> GeometryRecord:
 
 def triangles_of(text: str, *, severity: str = "") -> list[list[int]]:
     triangles = mesh_of(text, severity=severity).triangles
-    assert triangles is not None
     return triangles.tolist()  # type: ignore[no-any-return]
 
 
@@ -382,7 +362,6 @@ def test_faces_that_name_points_that_are_not_there_are_left_out(faces: str) -> N
 )
 def test_arrays_of_the_wrong_type_make_no_triangles(wrong: str) -> None:
     mesh = mesh_of(wrong, severity="error")
-    assert mesh.triangles is not None
     assert len(mesh.triangles) == 0
 
 
@@ -599,8 +578,7 @@ def test_of_several_materials_that_with_the_most_faces_counts(
 def test_a_look_is_no_contact_material() -> None:
     records = records_of(
         """
-def Material "look" {
-}
+def Material "look" {}
 def Cube "cube" (prepend apiSchemas = ["PhysicsCollisionAPI", "MaterialBindingAPI"]) {
     rel material:binding = </look>
 }
@@ -622,14 +600,11 @@ def test_a_binding_to_no_material_binds_nothing(binding: str) -> None:
 def test_a_binding_that_is_no_relationship_is_named_once() -> None:
     records = records_of(
         """
-def Material "look" (prepend apiSchemas = ["PhysicsMaterialAPI"]) {
-}
+def Material "look" (prepend apiSchemas = ["PhysicsMaterialAPI"]) {}
 def Xform "robot" (prepend apiSchemas = ["MaterialBindingAPI"]) {
     string material:binding = "look"
-    def Cube "one" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
-    }
-    def Cube "two" {
-    }
+    def Cube "one" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {}
+    def Cube "two" {}
 }
 def Cube "good" (prepend apiSchemas = ["PhysicsCollisionAPI", "MaterialBindingAPI"]) {
     rel material:binding = </look>
@@ -648,12 +623,9 @@ def Cube "good" (prepend apiSchemas = ["PhysicsCollisionAPI", "MaterialBindingAP
 
 GROUPED = """
 def Xform "robot" {
-    def Cube "a" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
-    }
-    def Cube "b" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
-    }
-    def Cube "seen" {
-    }
+    def Cube "a" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {}
+    def Cube "b" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {}
+    def Cube "seen" {}
 }
 """
 
@@ -676,8 +648,7 @@ def PhysicsCollisionGroup "some" {
 def PhysicsCollisionGroup "by_expression" {
     uniform pathExpression collection:colliders:membershipExpression = "//b"
 }
-def PhysicsCollisionGroup "empty" {
-}
+def PhysicsCollisionGroup "empty" {}
 """
     )
     assert found == {"/robot/a": ("/all",), "/robot/b": ("/all", "/some", "/by_expression")}
@@ -717,8 +688,7 @@ def Camera "camera" {
 def Xform "scan" (prepend apiSchemas = ["RosTopicAPI"]) {
     custom string usd_ros_bridge:lidar:model = "x"
 }
-def Xform "quiet" (prepend apiSchemas = ["RosTopicAPI"]) {
-}
+def Xform "quiet" (prepend apiSchemas = ["RosTopicAPI"]) {}
 def Xform "no_interface" {
     custom string usd_ros_bridge:lidar:model = "x"
 }

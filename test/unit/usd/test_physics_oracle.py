@@ -31,116 +31,90 @@ FILES = [
 ]
 
 MANY_KINDS = """
-def Scope "Materials"
-{
-    def Material "steel" (prepend apiSchemas = ["PhysicsMaterialAPI"])
-    {
+def Scope "Materials" {
+    def Material "steel" (prepend apiSchemas = ["PhysicsMaterialAPI"]) {
         float physics:staticFriction = 0.6
         float physics:dynamicFriction = 0.5
         float physics:restitution = 0.3
         float physics:density = 7850
     }
-    def Material "rubber" (prepend apiSchemas = ["PhysicsMaterialAPI"])
-    {
+    def Material "rubber" (prepend apiSchemas = ["PhysicsMaterialAPI"]) {
         float physics:staticFriction = 1.1
     }
 }
-
-def PhysicsScene "scene"
-{
+def PhysicsScene "scene" {
     vector3f physics:gravityDirection = (0, 0, -1)
     float physics:gravityMagnitude = 1.62
 }
-
-def PhysicsCollisionGroup "feet" (prepend apiSchemas = ["CollectionAPI:colliders"])
-{
+def PhysicsCollisionGroup "feet" (prepend apiSchemas = ["CollectionAPI:colliders"]) {
     rel collection:colliders:includes = [</Robot/foot>]
     rel collection:colliders:excludes = [</Robot/foot/heel>]
     rel physics:filteredGroups = [</floor_group>]
     string physics:mergeGroup = "soles"
 }
-
-def PhysicsCollisionGroup "floor_group" (prepend apiSchemas = ["CollectionAPI:colliders"])
-{
+def PhysicsCollisionGroup "floor_group" (prepend apiSchemas = ["CollectionAPI:colliders"]) {
     rel collection:colliders:includes = [</floor>]
     bool physics:invertFilteredGroups = 1
 }
-
-def Plane "floor" (prepend apiSchemas = ["PhysicsCollisionAPI"])
-{
+def Plane "floor" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
     uniform token axis = "Y"
 }
-
 def Xform "Robot" (
     prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsFilteredPairsAPI", "MaterialBindingAPI"]
-)
-{
+) {
     rel physics:filteredPairs = [</Robot/foot>, </floor>]
     rel material:binding:physics = </Materials/steel>
     double3 xformOp:translate = (1, 2, 3)
     uniform token[] xformOpOrder = ["xformOp:translate"]
 
-    def Sphere "ball" (prepend apiSchemas = ["PhysicsCollisionAPI"])
-    {
+    def Sphere "ball" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
         double radius = 0.25
         float3 xformOp:scale = (2, 2, 2)
         uniform token[] xformOpOrder = ["xformOp:scale"]
     }
-    def Cube "box" (prepend apiSchemas = ["PhysicsCollisionAPI", "MaterialBindingAPI"])
-    {
+    def Cube "box" (prepend apiSchemas = ["PhysicsCollisionAPI", "MaterialBindingAPI"]) {
         double size = 0.5
         rel material:binding = </Materials/rubber>
         float3 xformOp:scale = (1, 2, 3)
         uniform token[] xformOpOrder = ["xformOp:scale"]
     }
-    def Capsule "capsule" (prepend apiSchemas = ["PhysicsCollisionAPI"])
-    {
+    def Capsule "capsule" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
         bool physics:collisionEnabled = 0
         uniform token axis = "X"
         double height = 0.7
         double radius = 0.1
     }
-    def Cylinder "cylinder" (prepend apiSchemas = ["PhysicsCollisionAPI"])
-    {
+    def Cylinder "cylinder" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
         uniform token axis = "Y"
         float3 xformOp:scale = (2, 3, 2)
         uniform token[] xformOpOrder = ["xformOp:scale"]
     }
-    def Cone "cone" (prepend apiSchemas = ["PhysicsCollisionAPI"])
-    {
+    def Cone "cone" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
         double height = 0.3
     }
-    def Mesh "hull" (prepend apiSchemas = ["PhysicsCollisionAPI", "PhysicsMeshCollisionAPI"])
-    {
+    def Mesh "hull" (prepend apiSchemas = ["PhysicsCollisionAPI", "PhysicsMeshCollisionAPI"]) {
         uniform token physics:approximation = "convexHull"
         int[] faceVertexCounts = [3, 3, 3, 3]
         int[] faceVertexIndices = [0, 2, 1, 0, 1, 3, 1, 2, 3, 2, 0, 3]
         point3f[] points = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)]
     }
-    def Mesh "no_api" (prepend apiSchemas = ["PhysicsCollisionAPI"])
-    {
+    def Mesh "no_api" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
         uniform token physics:approximation = "boundingCube"
         int[] faceVertexCounts = [3]
         int[] faceVertexIndices = [0, 1, 2]
         point3f[] points = [(0, 0, 0), (1, 0, 0), (0, 1, 0)]
     }
-    def Xform "foot"
-    {
-        def Cube "toe" (prepend apiSchemas = ["PhysicsCollisionAPI", "PhysicsFilteredPairsAPI"])
-        {
+    def Xform "foot" {
+        def Cube "toe" (prepend apiSchemas = ["PhysicsCollisionAPI", "PhysicsFilteredPairsAPI"]) {
             rel physics:filteredPairs = </floor>
         }
-        def Cube "heel" (prepend apiSchemas = ["PhysicsCollisionAPI"])
-        {
-        }
+        def Cube "heel" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {}
     }
-    def PhysicsFixedJoint "glue"
-    {
+    def PhysicsFixedJoint "glue" {
         rel physics:body1 = </Robot>
         float physics:breakForce = 20
     }
-    def PhysicsFixedJoint "weld"
-    {
+    def PhysicsFixedJoint "weld" {
         rel physics:body1 = </Robot>
     }
 }

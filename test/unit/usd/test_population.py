@@ -32,15 +32,13 @@ from usd_ros_bridge.usd.population import left_out
 
 HEAD = header()
 ROBOT = """
-    def Xform "%(name)s" ( prepend apiSchemas = ["RosContextAPI"] )
-    {
+    def Xform "%(name)s" ( prepend apiSchemas = ["RosContextAPI"] ) {
         string ros:context:namespace = "%(name)s"
         double3 xformOp:translate = (%(x)s, 0.1, 0)
         uniform token[] xformOpOrder = ["xformOp:translate"]
         def Xform "base" ( prepend apiSchemas = ["PhysicsRigidBodyAPI", "RosFrameAPI"] ) {}
         def Xform "arm" ( prepend apiSchemas = ["PhysicsRigidBodyAPI", "RosFrameAPI"] ) {}
-        def PhysicsRevoluteJoint "joint"
-        {
+        def PhysicsRevoluteJoint "joint" {
             rel physics:body0 = <../base>
             rel physics:body1 = <../arm>
         }
@@ -408,32 +406,26 @@ def test_undoing_a_change_composes_what_was_composed(tmp_path: Path) -> None:
 VARIANTS = """
     def Xform "d" ( prepend apiSchemas = ["RosContextAPI"]
         variants = { string kind = "one" }
-        prepend variantSets = "kind" )
-    {
+        prepend variantSets = "kind" ) {
         variantSet "kind" = {
             "one" {
                 string ros:context:namespace = "d"
-                def Xform "base" ( prepend apiSchemas = ["PhysicsRigidBodyAPI", "RosFrameAPI"] ) {
-                }
+                def Xform "base" ( prepend apiSchemas = ["PhysicsRigidBodyAPI", "RosFrameAPI"] ) {}
             }
             "two" {
                 string ros:context:namespace = "other"
-                def Xform "body" ( prepend apiSchemas = ["PhysicsRigidBodyAPI", "RosFrameAPI"] ) {
-                }
+                def Xform "body" ( prepend apiSchemas = ["PhysicsRigidBodyAPI", "RosFrameAPI"] ) {}
             }
         }
     }
     def Scope "more" ( variants = { string robots = "few" }
-        prepend variantSets = "robots" )
-    {
+        prepend variantSets = "robots" ) {
         variantSet "robots" = {
-            "few" {
-            }
+            "few" {}
             "many" {
                 def Xform "e" ( prepend apiSchemas = ["RosContextAPI"] ) {
                     string ros:context:namespace = "e"
-                    def Xform "base" ( prepend apiSchemas = ["PhysicsRigidBodyAPI", "RosFrameAPI"] ) {
-                    }
+                    def Xform "base" ( prepend apiSchemas = ["PhysicsRigidBodyAPI", "RosFrameAPI"] ) {}
                 }
             }
         }
@@ -514,8 +506,7 @@ def robots_in_files(folder: Path, count: int = 3) -> Path:
             HEAD.replace("World", "robot")
             + f"""def Xform "robot" ( prepend apiSchemas = ["RosContextAPI"] ) {{
                 string ros:context:namespace = "r{number}"
-                def Xform "arm" ( prepend references = @./arm_{number}.usda@ ) {{
-                }}
+                def Xform "arm" ( prepend references = @./arm_{number}.usda@ ) {{}}
             }}\n"""
         )
         members += f'def Xform "r{number}" ( prepend references = @./robot_{number}.usda@ ) {{}}\n'

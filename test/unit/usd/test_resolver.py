@@ -83,8 +83,7 @@ def test_what_a_hosts_stage_does_not_follow_is_said(
 ) -> None:
     write(TOPIC, "said_once.usda")
     path = write(
-        """def Xform "Robot"
-{
+        """def Xform "Robot" {
     def "a" (prepend references = @package://sensors/../said_once.usda@) {}
     def "b" (prepend references = @package://nobody_has_this/lidar.usda@) {}
     def "c" (prepend references = @package://sensors/gone.usda@) {}
@@ -138,8 +137,7 @@ def test_an_asset_that_changed_on_disk_may_name_new_packages(
     path = write('def Xform "Robot"\n{\n    def "a" {}\n}')
     stage, _ = read_asset(path)
     write(
-        """def Xform "Robot"
-{
+        """def Xform "Robot" {
     def "a" (prepend references = @package://sensors/lidar.usda@) {}
     def "b" (prepend references = @package://nobody_has_this/lidar.usda@) {}
 }
@@ -295,8 +293,7 @@ print(resolution_in_use().value, [topic.path for topic in records.topics], [d.co
 @pytest.fixture
 def asset(write: Write, sensors: Path) -> str:
     return write(
-        """def Xform "Robot"
-{
+        """def Xform "Robot" {
     def "a" (prepend references = @package://sensors/lidar.usda@) {}
     def "b" (prepend references = @package://sensors/../asset.usda@) {}
 }

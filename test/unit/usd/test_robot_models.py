@@ -15,8 +15,7 @@ from usd_ros_bridge.usd import read_stage
 from usd_ros_bridge.usd.read.properties import UNREPEATED, PrimReader
 
 LINK = """
-        def Xform "link" (prepend apiSchemas = ["PhysicsRigidBodyAPI"])
-        {
+        def Xform "link" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {
             double3 xformOp:translate = (0, 0, 0.5)
             uniform token[] xformOpOrder = ["xformOp:translate"]
         }
@@ -25,8 +24,7 @@ LINK = """
 
 def joint(body0: str, body1: str, *, name: str = "joint") -> str:
     return f"""
-        def PhysicsRevoluteJoint "{name}"
-        {{
+        def PhysicsRevoluteJoint "{name}" {{
             rel physics:body0 = <{body0}>
             rel physics:body1 = <{body1}>
         }}
@@ -49,8 +47,7 @@ def members(arc: str, count: int = 3, more: str = "") -> str:
     def Xform "r{number}" (
         prepend {arc}
         {more if number == 1 else ""}
-    )
-    {{
+    ) {{
         string ros:context:namespace = "r{number}"
         double3 xformOp:translate = ({number}.5, 0.25, -7)
         uniform token[] xformOpOrder = ["xformOp:translate"]
@@ -125,8 +122,7 @@ def test_a_robot_whose_root_differs_is_read_right(difference: str) -> None:
         prepend apiSchemas = ["RosContextAPI"]
         variants = { string size = "small" }
         prepend variantSets = "size"
-    )
-    {
+    ) {
         variantSet "size" = {
             "small" { def Xform "base" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {} LINK }
             "big" { def Xform "base" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) { double scale = 2 } LINK }

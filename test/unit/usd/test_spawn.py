@@ -17,19 +17,12 @@ BOX = """#usda 1.0
     metersPerUnit = {unit}
     upAxis = "{axis}"
 )
-def Xform "box" (
-    prepend apiSchemas = ["PhysicsRigidBodyAPI", "RosContextAPI"]
-)
-{{
+def Xform "box" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "RosContextAPI"]) {{
     string ros:context:namespace = "authored"
     double3 xformOp:translate = (7, 7, 7)
     float3 xformOp:scale = (2, 2, 2)
     uniform token[] xformOpOrder = ["xformOp:translate", "xformOp:scale"]
-    def Cube "shape" (
-        prepend apiSchemas = ["PhysicsCollisionAPI"]
-    )
-    {{
-    }}
+    def Cube "shape" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {{}}
 }}
 """
 

@@ -23,38 +23,31 @@ def Xform "robot" (
         string paint = "red"
     }
     prepend variantSets = ["arm", "paint"]
-)
-{
+) {
     variantSet "arm" = {
-        "none" {
-        }
+        "none" {}
         "long" {
             def Xform "arm" (
                 variants = {
                     string tool = "hook"
                 }
                 prepend variantSets = "tool"
-            )
-            {
+            ) {
                 variantSet "tool" = {
                     "hook" {
-                        def Xform "hook" {
-                        }
+                        def Xform "hook" {}
                     }
                     "saw" {
-                        def Xform "saw" {
-                        }
+                        def Xform "saw" {}
                     }
                 }
             }
         }
     }
     variantSet "paint" = {
-        "red" {
-        }
+        "red" {}
         "blue" {
-            def Xform "blue" {
-            }
+            def Xform "blue" {}
         }
     }
 }
