@@ -9,6 +9,7 @@ import pytest
 from pxr import Usd
 from reading import read_asset
 
+from case_tables import each_case
 from usd_ros_bridge.errors import AssetError, VariantError
 from usd_ros_bridge.options import ReadOptions, VariantSelection
 from usd_ros_bridge.usd import open_stage, quiet
@@ -77,7 +78,7 @@ def test_variants_are_selected_before_composition(write: Write) -> None:
     assert frames(path, gripper, ("/Robot/tool", "colour", "blue")) == ["blue_tool"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("selection", "says"),
     [
         (("/Robot", "gripper", "nope"), "no variant 'nope'; did you mean none? it has: none, parallel"),

@@ -6,6 +6,7 @@ way: `make test` those of links, `make test-resolver` builds the compiled resolv
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -46,8 +47,11 @@ def sensors(write: Write, tmp_path: Path) -> Path:
     return tmp_path / "sensors"
 
 
+NUMBERS = itertools.count()
+
+
 def reading(write: Write, arcs: str, **packages: Path) -> StageRecords:
-    path = write(f'def Xform "Robot"\n{{\n{arcs}\n}}\n')
+    path = write(f'def Xform "Robot"\n{{\n{arcs}\n}}\n', f"asset_{next(NUMBERS)}.usda")
     _, records = read_asset(path, ReadOptions(packages={name: str(path) for name, path in packages.items()}))
     return records
 
@@ -83,7 +87,7 @@ def test_sublayers(write: Write, sensors: Path) -> None:
     assert sorted((d.code, d.severity) for d in records.diagnostics) == [("1.2.5.package", "error")] * 2
 
 
-@pytest.mark.parametrize(
+@each_case(
     "arc",
     [
         "package://sensors/../secret.usda",
@@ -96,7 +100,7 @@ def test_sublayers(write: Write, sensors: Path) -> None:
         "package://",
     ],
 )
-@pytest.mark.parametrize("kind", ["references", "payload"])
+@each_case("kind", ["references", "payload"])
 def test_what_leaves_its_package_or_has_none_is_not_composed(
     write: Write, sensors: Path, arc: str, kind: str
 ) -> None:
@@ -173,7 +177,7 @@ def "a" (
     assert [(d.code, d.path) for d in records.diagnostics] == [("1.2.5.package", "")]
 
 
-@pytest.mark.parametrize(("payloads", "count"), [("all", 1), ("none", 0)])
+@each_case(("payloads", "count"), [("all", 1), ("none", 0)])
 def test_a_refused_arc_leaves_the_choice_of_payloads_alone(
     write: Write, sensors: Path, payloads: Payloads, count: int
 ) -> None:

@@ -148,7 +148,7 @@ def test_robots_without_ros_schemas_are_left_out_by_their_isaac_schema(tmp_path:
     assert ([robot.path for robot in got.robots], hidden(got)) == (["/World"], [])
 
 
-@pytest.mark.parametrize("payloads", ["all", "none"])
+@each_case("payloads", ["all", "none"])
 def test_payloads_of_other_robots_are_not_composed(tmp_path: Path, payloads: Any) -> None:
     write_fleet(tmp_path, robots=4, links=3)
     asset = tmp_path / "fleet.usda"
@@ -263,7 +263,7 @@ TIES: dict[str, tuple[dict[str, str], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("tie", TIES)
+@each_case("tie", TIES)
 def test_robots_that_others_need_are_composed(tmp_path: Path, tie: str) -> None:
     more, outside, needed = TIES[tie]
     trailer = 'def Xform "trailer" ( prepend apiSchemas = ["PhysicsRigidBodyAPI"] ) {}\n'
@@ -515,7 +515,7 @@ def robots_in_files(folder: Path, count: int = 3) -> Path:
     return asset
 
 
-@pytest.mark.parametrize("private_copies", [False, True])
+@each_case("private_copies", [False, True])
 def test_files_of_robots_that_are_left_out_are_watched_and_read_again(
     tmp_path: Path, private_copies: bool
 ) -> None:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from pxr import Ar, Sdf, Usd
 from reading import read_asset
 
+from case_tables import each_case
 from usd_ros_bridge.errors import OptionError
 from usd_ros_bridge.options import ReadOptions
 from usd_ros_bridge.usd import read_stage
@@ -398,6 +401,38 @@ def test_a_compiler_that_fails_leaves_what_was_there(layout: str, tmp_path: Path
         build(headers=tmp_path / "h", directory=tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["h", "out"]
     assert (tmp_path / "out" / "kept").exists()
+
+
+@each_case(
+    ("outcomes", "said"),
+    [
+        ([subprocess.TimeoutExpired("c++", 1)], r"the compiler took longer than \d+ s"),
+        (
+            [subprocess.CalledProcessError(1, "c++", stderr="note\nx.cpp:1: error: no\n")],
+            "the compiler failed: x.cpp:1: error: no",
+        ),
+        ([None, subprocess.TimeoutExpired("python", 1)], r"the plugin does not answer within \d+ s"),
+        (
+            [None, subprocess.CompletedProcess("python", 1, "", "Traceback\nImportError: it")],
+            "the plugin does not work: ImportError: it",
+        ),
+    ],
+)
+def test_programs_that_fail_leave_nothing(outcomes: list[Any], said: str, tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subprocess, "run", Mock(side_effect=outcomes))
+        with pytest.raises(ResolverBuildError, match=f"^{said}$"):
+            build(headers=headers_of(openusd_version(), tmp_path / "h"), directory=tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["h"]
+
+
+def test_what_works_replaces_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "old").touch()
+    monkeypatch.setattr(subprocess, "run", Mock(return_value=subprocess.CompletedProcess("python", 0)))
+    assert build(headers=headers_of(openusd_version(), tmp_path / "h"), directory=tmp_path / "out")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [PLUGIN_FILE]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["h", "out"]
 
 
 @pytest.mark.process
