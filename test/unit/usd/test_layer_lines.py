@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pxr import Sdf, Vt
 
+from builders.assets import ASSETS, EXAMPLES, ROOT
 from case_tables import each_case
 from effort import examples
 from usd_ros_bridge.usd.layer_lines import layer_lines, line_of_text
 
-ROOT = Path(__file__).parents[3]
 LAYERS = sorted(
     path
-    for folder in ("test/assets", "examples", "usd_ros_bridge")
-    for path in (ROOT / folder).rglob("*.usda")
+    for folder in (ASSETS, EXAMPLES, ROOT / "usd_ros_bridge")
+    for path in folder.rglob("*.usda")
     if path.read_bytes().startswith(b"#usda")
 )
 
