@@ -31,6 +31,8 @@ from usd_ros_bridge.usd.resolver.build import ResolverBuildError, build
 
 __all__ = ["asset", "sensors"]
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(autouse=True)
 def plugin() -> None:
