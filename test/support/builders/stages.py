@@ -26,8 +26,7 @@ WHEEL_SEPARATION = 0.4
 """Metres, of differential drives."""
 
 _CYLINDER = f"""
-        def Cylinder "visual"
-        {{
+        def Cylinder "visual" {{
             double height = {LINK_LENGTH}
             double radius = 0.03
             color3f[] primvars:displayColor = [(0.8, 0.3, 0.1)]
@@ -119,19 +118,12 @@ def write_arm(
     folder.mkdir(parents=True, exist_ok=True)
     commanded = ", ".join(f"</arm/joint_{number}>" for number in range(1, joints + 1))
     controller = f"""
-    def Scope "follow_joint_trajectory" (
-        prepend apiSchemas = ["RosActionAPI"]
-    )
-    {{
+    def Scope "follow_joint_trajectory" (prepend apiSchemas = ["RosActionAPI"]) {{
         token ros:action:role = "server"
         string ros:action:name = "follow_joint_trajectory"
         string ros:action:type = "control_msgs/action/FollowJointTrajectory"
     }}
-
-    def Scope "joint_trajectory_controller" (
-        prepend apiSchemas = ["RosControlJointTrajectoryAPI"]
-    )
-    {{
+    def Scope "joint_trajectory_controller" (prepend apiSchemas = ["RosControlJointTrajectoryAPI"]) {{
         rel ros:joint_trajectory:server = </arm/follow_joint_trajectory>
         rel ros:joint_trajectory:command_joints = [{commanded}]
         uniform double ros:joint_trajectory:action_monitor_rate = {monitor_rate}
@@ -207,16 +199,12 @@ def _link(number: int, *, visible: bool = False) -> str:
 def _joint(number: int, *, limits: str = _LIMITS) -> str:
     if number == 0:
         return """
-    def PhysicsFixedJoint "anchor"
-    {
+    def PhysicsFixedJoint "anchor" {
         rel physics:body1 = <ROBOT/link_0>
     }
 """
     return f"""
-    def PhysicsRevoluteJoint "joint_{number}" (
-        prepend apiSchemas = ["PhysicsDriveAPI:angular"]
-    )
-    {{
+    def PhysicsRevoluteJoint "joint_{number}" (prepend apiSchemas = ["PhysicsDriveAPI:angular"]) {{
         uniform token physics:axis = "{"XYZ"[number % 3]}"
         rel physics:body0 = <ROBOT/link_{number - 1}>
         rel physics:body1 = <ROBOT/link_{number}>
@@ -231,10 +219,7 @@ def _drive_content(publish_rate: float, cmd_vel_timeout: float) -> str:
     """Returns the prims below a differential drive's root; `<ROBOT` stands for the start of that root's path."""
     half = WHEEL_SEPARATION / 2.0
     controller = f"""
-    def Scope "diff_drive" (
-        prepend apiSchemas = ["RosControlDiffDriveAPI"]
-    )
-    {{
+    def Scope "diff_drive" (prepend apiSchemas = ["RosControlDiffDriveAPI"]) {{
         rel ros:diff_drive:subscriber = <ROBOT/cmd_vel>
         rel ros:diff_drive:odom = <ROBOT/odom>
         rel ros:diff_drive:left_wheels = <ROBOT/left_wheel_joint>
@@ -263,10 +248,7 @@ def _topic(name: str, type_name: str, publish_rate: float | None) -> str:
     """Returns a publisher, or a subscription where there is no rate."""
     rate = "" if publish_rate is None else f"\n        double ros:topic:publish_rate = {publish_rate}"
     return f"""
-    def Scope "{name}" (
-        prepend apiSchemas = ["RosTopicAPI"]
-    )
-    {{
+    def Scope "{name}" (prepend apiSchemas = ["RosTopicAPI"]) {{
         token ros:topic:role = "{"subscription" if publish_rate is None else "publisher"}"
         string ros:topic:name = "{name}"
         string ros:topic:type = "{type_name}"{rate}
@@ -277,10 +259,7 @@ def _topic(name: str, type_name: str, publish_rate: float | None) -> str:
 def _body(name: str, place: tuple[float, float, float], *, root: bool = False, content: str = "") -> str:
     articulation = ', "PhysicsArticulationRootAPI"' if root else ""
     return f"""
-    def Xform "{name}" (
-        prepend apiSchemas = ["PhysicsRigidBodyAPI"{articulation}]
-    )
-    {{
+    def Xform "{name}" (prepend apiSchemas = ["PhysicsRigidBodyAPI"{articulation}]) {{
         double3 xformOp:translate = ({place[0]:.6g}, {place[1]:.6g}, {place[2]:.6g})
         uniform token[] xformOpOrder = ["xformOp:translate"]
 {content}    }}
@@ -292,10 +271,7 @@ def _wheel(side: str, offset: float) -> str:
     return (
         _body(f"{side}_wheel", (0.0, offset, WHEEL_RADIUS))
         + f"""
-    def PhysicsRevoluteJoint "{side}_wheel_joint" (
-        prepend apiSchemas = ["PhysicsDriveAPI:angular"]
-    )
-    {{
+    def PhysicsRevoluteJoint "{side}_wheel_joint" (prepend apiSchemas = ["PhysicsDriveAPI:angular"]) {{
         uniform token physics:axis = "Y"
         rel physics:body0 = <ROBOT/base_link>
         rel physics:body1 = <ROBOT/{side}_wheel>

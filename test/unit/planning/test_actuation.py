@@ -8,20 +8,17 @@ import pytest
 
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
-from usd_ros_bridge.api import load_plan
+from builders.assets import ARM, ASSETS, FLEET, ROVER, ROVER_IN_WORLD, plan_of
+from case_tables import each_case
 from usd_ros_bridge.model.diagnostics import Diagnostic
-from usd_ros_bridge.options import ReadOptions, VariantSelection
 
-ASSETS = Path(__file__).parents[2] / "assets"
-ARM = ASSETS / "actuation_drives.usda"
+DRIVES = ASSETS / "actuation_drives.usda"
 FIXED = ASSETS / "actuation_fixed_base.usda"
-EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 def arm(drives: str, *, physics: bool = True) -> dict[str, Diagnostic]:
     """The findings about an arm with these drives, by prim."""
-    variants = (VariantSelection("/robot", "drives", drives),)
-    plan = load_plan(ARM, read_options=ReadOptions(variants=variants), physics=physics)
+    plan = plan_of(DRIVES, f"/robot:drives={drives}", physics=physics)
     return {each.path: each for each in plan.diagnostics if each.code.startswith("4.2.3")}
 
 
@@ -33,7 +30,7 @@ def test_without_physics_nothing_is_said_of_drives() -> None:
     assert arm("none", physics=False) == {}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("drives", "severity", "words", "remedy"),
     [
         (
@@ -63,7 +60,7 @@ def test_a_trajectory_controller_names_its_joints_the_reason_and_the_remedy(
     found = arm(drives)["/robot/controller"]
     assert (found.code, found.severity) == ("4.2.3.drive", severity)
     assert f"position commands do not move {words}; its goals are refused" in found.message
-    assert found.remedy.startswith(remedy.format(ARM))
+    assert found.remedy.startswith(remedy.format(DRIVES))
 
 
 def test_it_is_a_warning_where_auto_would_simulate_and_else_a_remark() -> None:
@@ -80,7 +77,7 @@ def test_command_topics_are_at_fault_as_a_whole_and_remarked_on_in_part() -> Non
 
 
 def test_a_base_that_is_fixed_to_the_world_names_the_joint_and_the_remedy() -> None:
-    plan = load_plan(FIXED, physics=True)
+    plan = plan_of(FIXED)
     found = {each.path: each for each in plan.diagnostics if each.code == "4.2.3.base"}
     assert found.keys() == {"/robot/drive", "/robot/twist"}
     for each in found.values():
@@ -90,9 +87,6 @@ def test_a_base_that_is_fixed_to_the_world_names_the_joint_and_the_remedy() -> N
     assert plan.controllers[0].enabled, "its wheels turn"
 
 
-@pytest.mark.parametrize(
-    "example", ["rover/rover.usda", "rover/world.usda", "arm/arm.usda", "fleet/fleet.usda"]
-)
-def test_every_example_can_move(example: str) -> None:
-    plan = load_plan(EXAMPLES / example, physics=True)
-    assert [each for each in plan.diagnostics if each.code in ("4.2.3.drive", "4.2.3.base")] == []
+@each_case("example", [ARM, FLEET, ROVER, ROVER_IN_WORLD])
+def test_every_example_can_move(example: Path) -> None:
+    assert [each for each in plan_of(example).diagnostics if each.code in ("4.2.3.drive", "4.2.3.base")] == []

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-import pytest
-from physics_stages import HEADER, plan_text
-from pxr import Usd
-
+from builders.assets import ASSETS
+from builders.stage_text import header, plan_text, stage_of, world
+from case_tables import each_case
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.physics import Actuator, PhysicsScene
 from usd_ros_bridge.model.plan import BridgePlan
 
 ROBOT = """
-def Xform "World" (prepend apiSchemas = ["RosContextAPI"])
-{{
-    def Xform "base" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsMassAPI", "PhysicsArticulationRootAPI"])
-    {{
+def Xform "World" (prepend apiSchemas = ["RosContextAPI"]) {{
+    def Xform "base" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsMassAPI", "PhysicsArticulationRootAPI"]) {{
         float physics:mass = 1
-        def PhysicsFixedJoint "fixed"
-        {{
+        def PhysicsFixedJoint "fixed" {{
             rel physics:body1 = </World/base>
         }}
         def Xform "mark" (prepend apiSchemas = ["NewtonSiteAPI"]) {{}}
     }}
-    def Xform "link" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsMassAPI"])
-    {{
+    def Xform "link" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsMassAPI"]) {{
         float physics:mass = 1
         def PhysicsRevoluteJoint "turn"{drive}
         {{
@@ -48,7 +42,6 @@ def plan_of(*parts: str, drive: str = "", joint: str = "", **options: Any) -> Br
 
 
 def scene_of(plan: BridgePlan) -> PhysicsScene:
-    assert plan.physics is not None
     return plan.physics
 
 
@@ -73,7 +66,7 @@ GAIN = "uniform double[] mjc:gainPrm = [8]"
 AFFINE = 'uniform token mjc:biasType = "affine"'
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("lines", "interface", "control"),
     [
         ((), "effort", 1.0),
@@ -139,7 +132,7 @@ def test_a_drive_takes_positions_and_an_actuator_efforts() -> None:
     assert "goes to its drive" in said(plan)["1.3.actuator.shared"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("lines", "target", "words"),
     [
         ((), "", "it acts on nothing"),
@@ -166,7 +159,7 @@ def test_callbacks_keyframes_and_units_are_said() -> None:
     assert {"1.3.actuator.user", "1.3.actuator.keyframe", "1.3.actuator.units"} <= said(plan).keys()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("lines", "words"),
     [
         (("rel mjc:path = []",), "names nothing"),
@@ -216,14 +209,13 @@ def test_newtons_law_is_a_drive() -> None:
         )
     )
     (dof,) = (dof for joint in scene_of(plan).joints for dof in joint.dofs)
-    assert dof.drive is not None
     assert (dof.drive.stiffness, dof.drive.damping, dof.drive.constant_effort) == (20.0, 2.0, 0.5)
     assert (dof.drive.max_force, dof.max_effort) == (7.0, 7.0)
     assert scene_of(plan).needs_forces
     assert not said(plan)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("schemas", "lines", "words"),
     [
         ("NewtonPIDControlAPI", ("float newton:ki = 1",), "integral"),
@@ -242,7 +234,7 @@ def test_what_no_drive_has_is_said(schemas: str, lines: tuple[str, ...], words: 
     assert any(dof.drive for joint in scene_of(plan).joints for dof in joint.dofs)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("schemas", "target", "drive", "words"),
     [
         ("NewtonNeuralControlAPI", NEWTON, "", "no control law"),
@@ -262,10 +254,8 @@ def test_what_newton_cannot_drive_is_said(schemas: str, target: str, drive: str,
 
 
 def test_robots_of_a_fleet_have_their_own_actuators() -> None:
-    asset = Path(__file__).parents[2] / "assets" / "physics_actuators.usda"
-    stage = Usd.Stage.CreateInMemory()
-    stage.GetRootLayer().ImportFromString(HEADER.format(meters=1, kilograms=1, up="Z"))
-    stage.DefinePrim("/World", "Xform")
+    asset = ASSETS / "physics_actuators.usda"
+    stage = stage_of(world(), header())
     for name in ("one", "two", "three"):
         prim = stage.DefinePrim(f"/World/{name}", "Xform")
         prim.GetReferences().AddReference(str(asset))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from planning_records import Stage, arm, diff_drive, found, frames, rover, topics
 
+from builders.records import Stage, arm, diff_drive, found, frames, rover, topics
+from case_tables import each_case
 from usd_ros_bridge.errors import OptionError
 from usd_ros_bridge.model.records import IsaacJointRecord, IsaacLinkRecord, IsaacRobotRecord
 
@@ -38,7 +39,7 @@ def test_a_context_on_the_interface_prim_itself_counts() -> None:
     assert stage.plan().topics[0].name == "/robot/own/a"
 
 
-@pytest.mark.parametrize("namespace", ["~x", "{node}", "a//b", "a/", "1a", "a/2b", "a b"])
+@each_case("namespace", ["~x", "{node}", "a//b", "a/", "1a", "a/2b", "a b"])
 def test_an_invalid_namespace_disables_what_is_below_until_an_absolute_one(namespace: str) -> None:
     stage = Stage()
     stage.context("/robot", namespace)
@@ -117,7 +118,7 @@ def test_domains_come_from_the_nearest_context() -> None:
     assert [d.severity for d in found(plan, "2.1.domain_id")] == ["warning"]
 
 
-@pytest.mark.parametrize("domain", [-1, 233, 10**9])
+@each_case("domain", [-1, 233, 10**9])
 def test_an_impossible_domain_is_ignored_with_an_error(domain: int) -> None:
     stage = Stage()
     stage.context(domain_id=domain)
@@ -151,7 +152,7 @@ def test_parent_frame_of_the_outermost_context_counts_alone() -> None:
     assert "'other'" in diagnostic.message
 
 
-@pytest.mark.parametrize(("authored", "used"), [("/map", "map"), ("", "world"), ("my map", "my_map")])
+@each_case(("authored", "used"), [("/map", "map"), ("", "world"), ("my map", "my_map")])
 def test_an_unusable_parent_frame_is_made_valid(authored: str, used: str) -> None:
     stage = Stage()
     stage.context(parent_frame=authored)
@@ -160,7 +161,7 @@ def test_an_unusable_parent_frame_is_made_valid(authored: str, used: str) -> Non
     assert found(plan, "2.1.parent_frame")[0].severity == "error"
 
 
-@pytest.mark.parametrize("namespace", ["twin", None])
+@each_case("namespace", ["twin", None])
 def test_two_robots_of_one_namespace_and_domain_are_an_error_on_the_second(namespace: str | None) -> None:
     stage = Stage(default_prim="/w")
     stage.context("/w/one", namespace)
@@ -224,11 +225,7 @@ def isaac_stage() -> Stage:
     stage = arm(context=False)
     stage.add(
         "isaac_robots",
-        IsaacRobotRecord(
-            path="/robot",
-            namespace="isaac_bot",
-            joints=("/robot/lift", "/robot/pan"),
-        ),
+        IsaacRobotRecord(path="/robot", namespace="isaac_bot", joints=("/robot/lift", "/robot/pan")),
     )
     stage.add("isaac_links", IsaacLinkRecord(path="/robot/base", name_override="base_link"))
     stage.add("isaac_joints", IsaacJointRecord(path="/robot/pan", name_override="panning"))

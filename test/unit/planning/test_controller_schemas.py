@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from planning_records import Stage, arm
-
+from builders.records import Stage, arm
 from usd_ros_bridge.model.controller_schemas import CONTROLLER_SCHEMAS, GRIPPER, uses_interface
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import pytest
-from planning_records import Stage, arm, diff_drive, found, rover
-
+from builders.records import Stage, arm, diff_drive, found, rover
+from case_tables import each_case
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan
 from usd_ros_bridge.model.records import (
     DriveRecord,
@@ -53,7 +52,7 @@ def test_a_declared_trajectory_controller_keeps_the_authored_order() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("values", "reason"),
     [
         ({"server": None}, "names no interface"),
@@ -150,7 +149,7 @@ def test_differential_drive() -> None:
     assert plan.diagnostics == ()
 
 
-@pytest.mark.parametrize("value", [None, 0.0, -0.1, math.nan])
+@each_case("value", [None, 0.0, -0.1, math.nan])
 def test_a_drive_without_a_wheel_radius_stays_inactive(value: float | None) -> None:
     stage = rover()
     stage.controller(diff_drive(wheel_radius=value))
@@ -169,9 +168,7 @@ def test_other_unusable_values_are_ignored() -> None:
     assert len(found(plan, "4.2.3.parameter")) == 2
 
 
-@pytest.mark.parametrize(
-    ("authored", "kept"), [(None, ""), ("reject", "reject"), ("clamp", "clamp"), ("stop", "")]
-)
+@each_case(("authored", "kept"), [(None, ""), ("reject", "reject"), ("clamp", "clamp"), ("stop", "")])
 def test_a_controller_may_say_what_becomes_of_positions_beyond_limits(authored: Any, kept: str) -> None:
     plan = acting_arm(trajectory(beyond_limits=authored)).plan()
     (controller,) = [each for each in plan.controllers if "beyond_limits" in each.parameters]

@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pxr import Sdf, Usd
 
+from builders.assets import ARM, ASSETS, FLEET, ROVER, plan_of
+from case_tables import each_case
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.change import ItemDifference, PlanDifference
 from usd_ros_bridge.model.plan import BridgePlan
@@ -20,20 +22,18 @@ from usd_ros_bridge.planning import diff
 from usd_ros_bridge.planning.diff import difference
 from usd_ros_bridge.spatial.pose import Pose
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
-ASSETS = sorted((Path(__file__).parents[2] / "assets").glob("*.usda"))
-ROVER = str(EXAMPLES / "rover" / "rover.usda")
-ARM = str(EXAMPLES / "arm" / "arm.usda")
+FILES = sorted(ASSETS.glob("*.usda"))
+PLANNED = st.sampled_from([*FILES[::4], ROVER, ARM]).map(plan_of)
 
 
-def opened(path: str) -> Usd.Stage:
+def opened(path: Path) -> Usd.Stage:
     """A stage of its own whose edits go to the session layer."""
-    stage = Usd.Stage.Open(path)
+    stage = Usd.Stage.Open(str(path))
     stage.SetEditTarget(stage.GetSessionLayer())
     return stage
 
 
-def after(path: str, edit: Callable[[Usd.Stage], object]) -> PlanDifference:
+def after(path: Path, edit: Callable[[Usd.Stage], object]) -> PlanDifference:
     stage = opened(path)
     old = load_plan(stage)
     edit(stage)
@@ -60,9 +60,9 @@ def set_attribute(path: str, name: str, value: Any) -> Callable[[Usd.Stage], obj
 # --- Nothing ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", ASSETS, ids=lambda path: path.stem)
+@each_case("path", FILES)
 def test_a_plan_does_not_differ_from_itself_made_again(path: Path) -> None:
-    found = difference(load_plan(path), load_plan(path))
+    found = difference(plan_of(path), load_plan(path))
     assert not found
     assert lines(found) == []
     assert str(found) == "no difference"
@@ -87,7 +87,7 @@ def test_rounding_of_transforms_and_the_sign_of_quaternions_are_no_difference() 
 # --- Fields -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "attribute", "value", "kind", "expected"),
     [
         ("/rover/lidar_link", "ros:topic:publish_rate", 20.0, "topic", {"publish_rate": (10.0, 20.0)}),
@@ -170,8 +170,8 @@ def moved(stage: Usd.Stage, old: str, new: str) -> None:
     assert editor.ApplyEdits()
 
 
-def flat(path: str) -> Usd.Stage:
-    return Usd.Stage.Open(Usd.Stage.Open(path).Flatten())
+def flat(path: Path) -> Usd.Stage:
+    return Usd.Stage.Open(Usd.Stage.Open(str(path)).Flatten())
 
 
 def test_a_prim_that_moved_under_its_name_changed_its_path() -> None:
@@ -251,10 +251,8 @@ def test_what_came_and_went_between_variants() -> None:
 
 
 def test_one_of_several_robots_that_goes_takes_only_its_own() -> None:
-    path = str(EXAMPLES / "fleet" / "fleet.usda")
-    plan = load_plan(path)
-    gone = plan.robots[0]
-    found = after(path, lambda stage: stage.GetPrimAtPath(gone.path).SetActive(False))
+    gone = plan_of(FLEET).robots[0]
+    found = after(FLEET, lambda stage: stage.GetPrimAtPath(gone.path).SetActive(False))
     assert {item.change for item in found} == {"removed"}
     assert {item.robot for item in found} == {gone.namespace}
     assert sum(item.kind == "frame" for item in found) == len(gone.frames)
@@ -262,11 +260,9 @@ def test_one_of_several_robots_that_goes_takes_only_its_own() -> None:
 
 # --- Properties ---------------------------------------------------------------------------------------------------
 
-PLANS = [load_plan(path) for path in (*ASSETS[::4], ROVER, ARM)]
-
 
 @settings(max_examples=60, deadline=None)
-@given(st.sampled_from(PLANS), st.sampled_from(PLANS))
+@given(PLANNED, PLANNED)
 def test_backwards_is_the_opposite(old: BridgePlan, new: BridgePlan) -> None:
     there, back = difference(old, new), difference(new, old)
     assert (len(there.of("added")), len(there.of("removed"))) == (
@@ -280,7 +276,7 @@ def test_backwards_is_the_opposite(old: BridgePlan, new: BridgePlan) -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.sampled_from(PLANS), st.sampled_from(PLANS))
+@given(PLANNED, PLANNED)
 def test_robots_without_a_closer_look_differ_in_nothing(old: BridgePlan, new: BridgePlan) -> None:
     quick = difference(old, new)
     with pytest.MonkeyPatch.context() as patch:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from planning_records import Stage, arm, found
-
+from builders.records import Stage, arm, found
 from usd_ros_bridge.model import records as r
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan
 

@@ -159,7 +159,6 @@ def test_garbage_never_raises_and_the_scene_keeps_its_promises(
 ) -> None:
     with np.errstate(all="ignore"):
         plan = make_plan(replace(records, physics=authored), PlanOptions())
-    assert plan.physics is not None
     check_promises(plan.physics, weightless="weightless" in authored.massless_bodies.values())
     for diagnostic in plan.diagnostics:
         assert diagnostic.message.isprintable()

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from planning_records import Stage, arm
 
+from builders.records import Stage, arm
 from effort import examples
 from usd_ros_bridge.export.plan_json import plan_to_json
 from usd_ros_bridge.model import records as r

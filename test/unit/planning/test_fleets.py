@@ -13,6 +13,7 @@ from pxr import Sdf, Usd
 from reading import check_reading
 
 from builders.stages import write_fleet
+from case_tables import each_case
 from usd_ros_bridge.export.plan_json import plan_to_json
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.stage import StageRecords
@@ -24,24 +25,20 @@ METRICS = 'upAxis = "Z"\n metersPerUnit = 1\n kilogramsPerUnit = 1\n timeCodesPe
 
 ARM = """
 def Xform "base" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {}
-def Xform "upper" (prepend apiSchemas = ["PhysicsRigidBodyAPI"])
-{
+def Xform "upper" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {
     double3 xformOp:translate = (0, 0, 0.5)
     uniform token[] xformOpOrder = ["xformOp:translate"]
 }
-def Xform "tool" (prepend apiSchemas = ["PhysicsRigidBodyAPI"])
-{
+def Xform "tool" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {
     double3 xformOp:translate = (0, 0, 1)
     uniform token[] xformOpOrder = ["xformOp:translate"]
-    def Xform "tip" (prepend apiSchemas = ["RosFrameAPI"])
-    {
+    def Xform "tip" (prepend apiSchemas = ["RosFrameAPI"]) {
         string ros:frame:id = "tip_frame"
         double3 xformOp:translate = (0, 0, 0.1)
         uniform token[] xformOpOrder = ["xformOp:translate"]
     }
 }
-def PhysicsRevoluteJoint "shoulder" (prepend apiSchemas = ["PhysicsDriveAPI:angular"])
-{
+def PhysicsRevoluteJoint "shoulder" (prepend apiSchemas = ["PhysicsDriveAPI:angular"]) {
     uniform token physics:axis = "Z"
     rel physics:body0 = </robot/base>
     rel physics:body1 = </robot/upper>
@@ -50,8 +47,7 @@ def PhysicsRevoluteJoint "shoulder" (prepend apiSchemas = ["PhysicsDriveAPI:angu
     float physics:upperLimit = 90
     float drive:angular:physics:maxForce = 5
 }
-def PhysicsRevoluteJoint "wrist"
-{
+def PhysicsRevoluteJoint "wrist" {
     uniform token physics:axis = "X"
     rel physics:body0 = </robot/upper>
     rel physics:body1 = </robot/tool>
@@ -60,8 +56,7 @@ def PhysicsRevoluteJoint "wrist"
     float physics:upperLimit = 45
 }
 def Scope "note" {}
-def Scope "joint_states" (prepend apiSchemas = ["RosTopicAPI"])
-{
+def Scope "joint_states" (prepend apiSchemas = ["RosTopicAPI"]) {
     token ros:topic:role = "publisher"
     string ros:topic:name = "joint_states"
     string ros:topic:type = "sensor_msgs/msg/JointState"
@@ -83,8 +78,7 @@ def usda(body: str, metadata: str = "") -> str:
 
 def topic(name: str, type_name: str, role: str = "publisher", more: str = "") -> str:
     return f"""
-def Xform "{name}_topic" (prepend apiSchemas = ["RosTopicAPI"])
-{{
+def Xform "{name}_topic" (prepend apiSchemas = ["RosTopicAPI"]) {{
     token ros:topic:role = "{role}"
     string ros:topic:name = "{name}"
     string ros:topic:type = "{type_name}"
@@ -99,12 +93,10 @@ def Xform "{name}_topic" (prepend apiSchemas = ["RosTopicAPI"])
 def module(name: str, joint: str) -> str:
     """A nested context with a joint of its own, that it names."""
     return f"""
-def Xform "{name}" (prepend apiSchemas = ["RosContextAPI"])
-{{
+def Xform "{name}" (prepend apiSchemas = ["RosContextAPI"]) {{
     string ros:context:namespace = "{name}"
     def Xform "{name}_tip" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {{}}
-    def PhysicsRevoluteJoint "joint"
-    {{
+    def PhysicsRevoluteJoint "joint" {{
         rel physics:body0 = </robot/base>
         rel physics:body1 = </robot/{name}/{name}_tip>
         string ros:joint:name = "{joint}"
@@ -365,7 +357,7 @@ def check(
     return plan
 
 
-@pytest.mark.parametrize(
+@each_case(
     "parts",
     [
         ("anchor",),
@@ -406,7 +398,7 @@ def test_equal_robots_are_planned_as_different_ones_are(parts: tuple[str, ...]) 
     check(robot_with(*parts), members(3), repeats=0 if parts in READ_EACH else 2)
 
 
-@pytest.mark.parametrize("override", sorted(OVERRIDES))
+@each_case("override", sorted(OVERRIDES))
 def test_a_robot_that_says_something_else_is_planned_as_it_says(override: str) -> None:
     repeats = 3 if override in OF_THE_ROOT else 2
     check(robot_with("anchor"), members(4, r2=OVERRIDES[override]), repeats=repeats)
@@ -530,7 +522,7 @@ def test_a_fleet_from_files_is_planned_as_one_written_in_full(tmp_path: Path) ->
     assert {**plan, "asset": ""} == {**other, "asset": ""}
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     parts=st.lists(st.sampled_from(sorted(EXTRAS)), max_size=5, unique=True),
     overrides=st.lists(st.sampled_from([*[""] * 15, *sorted(OVERRIDES)]), min_size=2, max_size=5),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
-from planning_records import Stage, arm, diff_drive, found, frames, rover, topics, turn
 
+from builders.records import Stage, arm, diff_drive, found, frames, rover, topics, turn
+from case_tables import each_case
 from usd_ros_bridge.model.plan import TfOutput
 from usd_ros_bridge.model.records import IsaacRobotRecord, IsaacSiteRecord, RigidBodyTwistRecord
 from usd_ros_bridge.spatial.pose import Pose
@@ -193,7 +193,7 @@ def test_two_authored_ids_that_are_equal_are_an_error() -> None:
     assert found(plan, "2.7.id")[0].severity == "error"
 
 
-@pytest.mark.parametrize(("authored", "used"), [("has space", "has_space"), ("/lead", "lead"), ("///", "f")])
+@each_case(("authored", "used"), [("has space", "has_space"), ("/lead", "lead"), ("///", "f")])
 def test_ids_that_tf2_would_not_take_are_made_valid(authored: str, used: str) -> None:
     stage = Stage()
     stage.context()
@@ -411,7 +411,7 @@ def test_what_needs_a_frame_has_one_listed_or_not() -> None:
     assert set(frames(stage.plan())) == {"robot", "base", "link_1", "tool0", "left", "tip"}
 
 
-@pytest.mark.parametrize("links", [(), ("/robot/gone",)])
+@each_case("links", [(), ("/robot/gone",)])
 def test_a_list_of_no_link_limits_nothing(links: tuple[str, ...]) -> None:
     assert set(frames(listed(*links).plan())) == {"robot", "base", "link_1", "link_2", "left"}
 
@@ -443,7 +443,7 @@ def test_schemas_on_a_camera_prim_give_warnings() -> None:
     assert [d.severity for d in found(stage.plan(), "2.8")] == ["warning", "warning"]
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), 0.0])
+@each_case("value", [float("nan"), float("inf"), 0.0])
 def test_a_frame_that_cannot_be_placed_is_left_out(value: float) -> None:
     stage = Stage()
     stage.context()
@@ -467,7 +467,7 @@ def test_a_context_that_cannot_be_placed_leaves_its_frames_to_the_parent_frame()
 # --- Topics and base ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("options", "expected"),
     [
         ({}, [TfOutput(tf="/robot/tf", tf_static="/robot/tf_static")]),
@@ -515,7 +515,7 @@ def test_on_a_topic_that_all_share_every_frame_of_every_robot_has_an_id_of_its_o
     assert len(set(shared)) == 6
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("option", "drive", "expected", "parent"),
     [
         ("auto", True, "odometry", "odom"),
@@ -541,7 +541,7 @@ def test_base_transform(option: str, drive: bool, expected: str, parent: str) ->
     assert topics(plan)["/robot/odom"].child_frame_id == "base"
 
 
-@pytest.mark.parametrize("change", [{"starts_enabled": False}, {"odom": None}, {"odom": ("/robot/nowhere",)}])
+@each_case("change", [{"starts_enabled": False}, {"odom": None}, {"odom": ("/robot/nowhere",)}])
 def test_only_an_active_drive_with_odometry_owns_the_base(change: Any) -> None:
     stage = rover()
     stage.controller(diff_drive(**change))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import pytest
-from planning_records import Stage, arm, diff_drive, found, rover
-
+from builders.records import Stage, arm, diff_drive, found, rover
+from case_tables import each_case
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan
 from usd_ros_bridge.model.records import ExternalControlRecord, JointTrajectoryRecord
 
@@ -221,7 +220,7 @@ def test_a_gripper_without_a_sign_of_its_joints_is_inactive() -> None:
     assert controllers(plan)["/robot/follow"].joints == ("pan", "lift")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("joints", "reason"),
     [
         (("/robot/nowhere",), "is no joint"),

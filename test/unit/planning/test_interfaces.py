@@ -6,8 +6,9 @@ import math
 from typing import Any
 
 import pytest
-from planning_records import Stage, arm, diff_drive, found, rover, topics
 
+from builders.records import Stage, arm, diff_drive, found, rover, topics
+from case_tables import each_case
 from usd_ros_bridge.model.plan import QosPlan
 from usd_ros_bridge.planning.conflicts import disable_conflicts
 
@@ -38,7 +39,7 @@ def robot() -> Stage:
     return stage
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("values", "code"),
     [
         ({"name": "a b"}, "2.3.name"),
@@ -81,10 +82,7 @@ def test_endless_texts_are_cut() -> None:
     assert {len(topic.type), len(topic.name), len(topic.role)} == {256}
 
 
-@pytest.mark.parametrize(
-    ("kind", "section"),
-    [("service", "2.5.role"), ("action", "2.6.role")],
-)
+@each_case(("kind", "section"), [("service", "2.5.role"), ("action", "2.6.role")])
 def test_roles_of_services_and_actions(kind: str, section: str) -> None:
     stage = robot()
     getattr(stage, kind)("/robot/good", role="client")
@@ -109,7 +107,7 @@ def test_subscriptions_need_no_rate() -> None:
     assert (topic.enabled, topic.publish_rate) == (True, None)
 
 
-@pytest.mark.parametrize("type_name", ["String", "std_msgs/String", "std_srvs/srv/SetBool", "../../x/msg/Y"])
+@each_case("type_name", ["String", "std_msgs/String", "std_srvs/srv/SetBool", "../../x/msg/Y"])
 def test_malformed_types_are_errors(type_name: str) -> None:
     stage = robot()
     stage.topic("/robot/a", type_name)
@@ -128,7 +126,7 @@ def test_types_that_are_not_installed_are_warnings() -> None:
     assert found(plan, "2.3.type")[0].severity == "warning"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("type_name", "fault", "remedy"),
     [
         (
@@ -162,7 +160,7 @@ def test_of_many_faults_only_the_first_have_suggestions() -> None:
     assert suggested == [True] * 100 + [False] * 50
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "reported"),
     [
         ("/scan", True),
@@ -180,7 +178,7 @@ def test_an_absolute_name_outside_of_the_namespace_is_information(name: str, rep
     assert plan.topics[0].enabled
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("type_name", "name", "allowed"),
     [
         ("rosgraph_msgs/msg/Clock", "time", False),
@@ -275,7 +273,7 @@ def test_placement() -> None:
 # --- QoS ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("type_name", "name", "expected"),
     [
         ("sensor_msgs/msg/LaserScan", "scan", ("best_effort", "volatile")),
@@ -296,7 +294,7 @@ def test_system_default_is_resolved_by_type(type_name: str, name: str, expected:
         assert (topic.qos.history, topic.qos.depth) == ("keep_last", 10)
 
 
-@pytest.mark.parametrize("policy", ["reliability", "durability"])
+@each_case("policy", ["reliability", "durability"])
 def test_a_matched_publisher_decides_whatever_is_authored(policy: str) -> None:
     """REP 0158 section 2.4: match_publisher ignores explicit reliability and durability."""
     stage = robot()
@@ -311,7 +309,7 @@ def test_a_matched_publisher_decides_whatever_is_authored(policy: str) -> None:
     assert (diagnostic.severity, diagnostic.path) == ("warning", "/robot/in")
 
 
-@pytest.mark.parametrize(
+@each_case(
     "values",
     [
         {"role": "publisher", "match_publisher": True, "reliability": "nonsense"},
@@ -368,7 +366,7 @@ def sensors() -> Stage:
     return stage
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("options", "prefix"),
     [
         ({}, ""),
@@ -447,7 +445,7 @@ def test_implicit_interfaces() -> None:
     assert states.qos.reliability == "reliable"
 
 
-@pytest.mark.parametrize("kind", ["topic", "service", "action"])
+@each_case("kind", ["topic", "service", "action"])
 def test_any_declared_interface_means_no_implicit_ones(kind: str) -> None:
     stage = arm()
     getattr(stage, kind)("/robot/declared")

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from planning_records import Stage, arm, diff_drive, found, rover
 
+from builders.records import Stage, arm, diff_drive, found, rover
+from case_tables import each_case
 from usd_ros_bridge.errors import OptionError
 from usd_ros_bridge.model.records import (
     ExternalControlRecord,
@@ -72,7 +73,7 @@ def test_a_drive_that_is_off_at_the_start_does_not_own_the_base_transform() -> N
     assert plan.robots[0].base_transform == "ground_truth"
 
 
-@pytest.mark.parametrize("chosen", ["ground_truth", "none", "odometry"])
+@each_case("chosen", ["ground_truth", "none", "odometry"])
 def test_the_parameter_decides_over_a_drive(chosen: str) -> None:
     stage = rover()
     stage.controller(diff_drive())
@@ -147,7 +148,7 @@ def test_a_free_body_beside_the_robot_is_moved_by_twists() -> None:
 # --- Wheels and numbers ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("values", "reason"),
     [
         ({"left_wheels": ("/robot/left_wheel", "/robot/right_wheel")}, "on the left and on the right"),
@@ -179,7 +180,7 @@ def test_wheels_by_collections_in_traversal_order() -> None:
     assert controller.joints == ("left_wheel", "right_wheel")
 
 
-@pytest.mark.parametrize("value", [(1.0,) * 5, (), (0.0,) * 5 + (-1.0,), (0.0,) * 5 + (math.nan,)])
+@each_case("value", [(1.0,) * 5, (), (0.0,) * 5 + (-1.0,), (0.0,) * 5 + (math.nan,)])
 def test_covariances_that_are_none_are_ignored(value: Any) -> None:
     stage = rover()
     stage.controller(diff_drive(pose_covariance_diagonal=value))
@@ -232,7 +233,7 @@ def test_names_and_rate_of_external_topics_are_options() -> None:
     assert topics[0].publish_rate == 250.0
 
 
-@pytest.mark.parametrize(
+@each_case(
     "options", [{"external_joint_states": "~/x"}, {"external_joint_commands": ""}, {"controller_rate": 0.0}]
 )
 def test_options_of_external_topics_are_checked(options: Any) -> None:

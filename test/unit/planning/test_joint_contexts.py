@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-from planning_records import Stage, found, topics
-
+from builders.records import Stage, found, topics
+from case_tables import each_case
 from usd_ros_bridge.model import records as r
 from usd_ros_bridge.model.change import common_rows
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
@@ -44,7 +43,7 @@ def joint_of(plan: BridgePlan, topic: TopicPlan) -> dict[str, str]:
     return dict(zip(plan.joint_names(topic), paths, strict=True))
 
 
-@pytest.mark.parametrize(("ros_name", "name"), [("finger", "finger"), (None, "slide")])
+@each_case(("ros_name", "name"), [("finger", "finger"), (None, "slide")])
 def test_each_reference_of_a_module_has_its_own_names(ros_name: str | None, name: str) -> None:
     plan = two_grippers(ros_name).plan()
     for kind in ("states", "commands"):
@@ -117,7 +116,7 @@ def test_an_authored_name_that_a_derived_one_would_take_stays() -> None:
     assert len(set(names.values())) == len(names)
 
 
-@pytest.mark.parametrize("paths", [("left", "right"), ("x", "y")])
+@each_case("paths", [("left", "right"), ("x", "y")])
 def test_controllers_name_joints_as_their_context_does(paths: tuple[str, str]) -> None:
     stage = two_grippers(paths=paths)
     for path in paths:
@@ -184,8 +183,8 @@ def test_a_trajectory_topic_has_no_controller_of_another_context() -> None:
     assert plans["/robot/right/trajectories"].joints == ("finger",)
 
 
-@pytest.mark.parametrize("role", ["publisher", "subscription"])
-@pytest.mark.parametrize("type_name", [JOINT_STATE, "std_msgs/msg/Float64MultiArray"])
+@each_case("role", ["publisher", "subscription"])
+@each_case("type_name", [JOINT_STATE, "std_msgs/msg/Float64MultiArray"])
 def test_a_context_without_joints_has_none(role: str, type_name: str) -> None:
     stage = two_grippers()
     stage.context("/robot/lidar", "lidar")

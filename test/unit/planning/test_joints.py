@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from planning_records import Stage, arm, found, frames, joints, turn
 
+from builders.records import Stage, arm, found, frames, joints, turn
+from case_tables import each_case
 from usd_ros_bridge.errors import OptionError
 from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.plan import MimicPlan
@@ -32,7 +33,7 @@ def pair(
     return stage
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("type_name", "values", "kind", "axes"),
     [
         ("Revolute", {"axis": "X"}, "revolute", ["rotX"]),
@@ -100,7 +101,7 @@ def test_prismatic_limits_take_the_parents_scale_along_the_axis() -> None:
     assert found(plan, "1.1.scale")[0].path == "/robot/base"
 
 
-@pytest.mark.parametrize("type_name", ["Revolute", "Prismatic"])
+@each_case("type_name", ["Revolute", "Prismatic"])
 def test_crossed_limits_lock_the_axis(type_name: str) -> None:
     plan = pair(type_name, lower_limit=10.0, upper_limit=-10.0).plan()
     assert joints(plan)["j"].type == "fixed"
@@ -117,14 +118,14 @@ def test_limits_that_are_not_numbers_do_not_limit() -> None:
     assert "'nan'" in diagnostic.message
 
 
-@pytest.mark.parametrize("far", [INF, 3.4e38])
+@each_case("far", [INF, 3.4e38])
 def test_limits_as_far_out_as_the_axis_is_free_are_none(far: float) -> None:
     plan = pair(lower_limit=-far, upper_limit=far).plan()
     assert joints(plan)["j"].type == "continuous"
     assert found(plan, "1.3.limits") == []
 
 
-@pytest.mark.parametrize("values", [{"lower_limit": INF}, {"upper_limit": -INF}, {"lower_limit": 3.4e38}])
+@each_case("values", [{"lower_limit": INF}, {"upper_limit": -INF}, {"lower_limit": 3.4e38}])
 def test_no_position_is_within_limits_at_the_wrong_end(values: dict[str, float]) -> None:
     plan = pair(**{"lower_limit": -90.0, "upper_limit": 90.0, **values}).plan()
     (dof,) = joints(plan)["j"].dofs
@@ -149,7 +150,7 @@ def test_unknown_limit_axes_are_ignored() -> None:
 # --- Ends -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["physics:body0", "physics:localRot1", "physics:axis"])
+@each_case("name", ["physics:body0", "physics:localRot1", "physics:axis"])
 def test_a_joint_that_could_be_anywhere_makes_no_edge(name: str) -> None:
     plan = pair(invalid=(name,)).plan()
     assert set(joints(plan)) == {"anchor"}
@@ -167,7 +168,7 @@ def test_an_end_resolves_to_the_nearest_body_above() -> None:
     assert joint.body0_from_joint.translation == (1.0, 0.0, 0.0)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("ends", "what"),
     [
         ((None, None), "neither end"),
@@ -198,7 +199,7 @@ def test_a_disabled_body_is_none() -> None:
     assert plan.layout.bodies == ("/robot/base",)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("values", "code", "severity"),
     [
         ({"enabled": False}, "1.3.joint.disabled", "info"),
@@ -233,8 +234,8 @@ def test_joints_to_the_world() -> None:
     assert frames(plan)["a"].parent == frames(plan)["b"].parent == "robot"
 
 
-@pytest.mark.parametrize("swapped", [False, True])
-@pytest.mark.parametrize("moved", [False, True])
+@each_case("swapped", [False, True])
+@each_case("moved", [False, True])
 def test_an_anchored_hinge_keeps_its_angle_wherever_the_robot_stands(swapped: bool, moved: bool) -> None:
     """The empty end was authored in the asset's own world, so a referenced robot keeps its joint positions."""
     stage = Stage(default_prim="/w")
@@ -399,14 +400,14 @@ def test_the_second_of_two_equal_authored_names_in_one_context_gets_another() ->
     assert (diagnostic.severity, diagnostic.path) == ("error", "/robot/right/joint")
 
 
-@pytest.mark.parametrize("name", ["", "  ", "a\nb", "x" * 257])
+@each_case("name", ["", "  ", "a\nb", "x" * 257])
 def test_unusable_authored_names_fall_back_to_the_prim_name(name: str) -> None:
     plan = pair(ros_name=name).plan()
     assert "j" in joints(plan)
     assert found(plan, "2.10.name")[0].severity == "error"
 
 
-@pytest.mark.parametrize("override", ["x" * 100_000, "\x1b[31m", "  "])
+@each_case("override", ["x" * 100_000, "\x1b[31m", "  "])
 def test_unusable_isaac_names_give_way_to_the_prim_name(override: str) -> None:
     stage = pair()
     stage.add("isaac_joints", IsaacJointRecord(path="/robot/j", name_override=override))
@@ -430,7 +431,7 @@ def test_degree_of_freedom_names_stay_clear_of_joint_names() -> None:
     assert len(set(plan.layout.dofs)) == 4
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("listed", "offsets", "expected"),
     [
         (None, {}, ["pan", "lift"]),
@@ -496,7 +497,7 @@ def test_dof_order_within_a_joint() -> None:
 BOTH = {"newton:velocityLimit": 90.0, "physxJoint:maxJointVelocity": 180.0}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("order", "expected"),
     [(("newton", "physx", "mjc"), math.pi / 2), (("physx", "newton"), math.pi), (("mjc",), INF)],
 )
@@ -521,7 +522,7 @@ def test_the_tighter_of_a_joints_and_its_drives_effort_counts() -> None:
         assert joints(plan)["j"].dofs[0].max_effort == expected
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("attributes", "expected"),
     [
         ({"urdf:limit:velocity": 2.5}, 2.5),
@@ -561,7 +562,7 @@ def follower(type_name: str = "Revolute", applied: tuple[str, ...] = (), **attri
     return stage
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("type_name", "applied", "attributes", "multiplier", "offset"),
     [
         ("Revolute", ("NewtonMimicAPI",), {"newton__mimicJoint": ("/robot/pan",)}, 1.0, 0.0),
@@ -613,7 +614,6 @@ def follower(type_name: str = "Revolute", applied: tuple[str, ...] = (), **attri
 def test_mimic_rules(type_name: str, applied: Any, attributes: Any, multiplier: float, offset: float) -> None:
     plan = follower(type_name, applied, **attributes).plan()
     (dof,) = joints(plan)["follow"].dofs
-    assert dof.mimic is not None
     leader = attributes[next(key for key, value in attributes.items() if isinstance(value, tuple))][0]
     assert plan.layout.dof_joints[dof.mimic.leader] == leader
     assert (dof.mimic.multiplier, dof.mimic.offset) == pytest.approx((multiplier, offset))
@@ -624,7 +624,7 @@ def test_a_disabled_rule_is_none() -> None:
     assert joints(plan)["follow"].dofs[0].mimic is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     "attributes",
     [
         {"newton__mimicJoint": ("/robot/follow",)},
@@ -676,7 +676,6 @@ def chain(*leaders: str) -> Stage:
 def test_chains_of_rules_become_rules_about_the_head() -> None:
     plan = chain("/robot/pan", "/robot/m0").plan()
     mimic = joints(plan)["m1"].dofs[0].mimic
-    assert mimic is not None
     assert plan.layout.dofs[mimic.leader] == "pan"
     assert (mimic.multiplier, mimic.offset) == pytest.approx((4.0, math.radians(30.0)))
 
@@ -691,7 +690,7 @@ class CountedRules(dict[int, MimicPlan]):
         return super().get(row, default)
 
 
-@pytest.mark.parametrize("order", [1, -1])
+@each_case("order", [1, -1])
 def test_a_long_chain_of_rules_is_walked_once(order: int) -> None:
     count = 1000
     rules = CountedRules(
@@ -742,7 +741,7 @@ def test_units_and_axes_of_the_stage() -> None:
     assert (dof.position, dof.lower, dof.upper) == pytest.approx((0.5, 0.0, 1.0))
 
 
-@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, INF])
+@each_case("value", [0.0, -1.0, math.nan, INF])
 def test_impossible_units_count_as_one(value: float) -> None:
     stage = arm()
     stage.metrics = StageMetrics(meters_per_unit=value, up_axis="Z", time_codes_per_second=1.0)

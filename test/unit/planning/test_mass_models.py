@@ -10,8 +10,9 @@ import pytest
 pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 
 import mujoco
-from physics_stages import bodies, body, findings, plan_text, prim, scene_of, world
 
+from builders.stage_text import bodies, body, findings, plan_text, prim, scene_of, world
+from case_tables import each_case
 from usd_ros_bridge.model.physics import Box, Capsule, Cone, Cylinder, Mesh, Shape, Sphere
 from usd_ros_bridge.planning.physics.volumes import Solid, distributed
 from usd_ros_bridge.spatial.transforms import FloatArray, to_matrix
@@ -39,7 +40,7 @@ def same(one: Solid, other: Solid) -> None:
     assert one.inertia == pytest.approx(other.inertia, rel=1e-5, abs=1e-6 * np.abs(other.inertia).max())
 
 
-@pytest.mark.parametrize("name", TYPES)
+@each_case("name", TYPES)
 def test_shells_of_primitives(name: str) -> None:
     shape, kind, size = TYPES[name]
     spec = mujoco.MjSpec()
@@ -61,7 +62,7 @@ def pot() -> tuple[FloatArray, Any]:
     return points, np.array(triangles, dtype=np.int32)
 
 
-@pytest.mark.parametrize("model", ["legacy", "exact", "convex", "shell"])
+@each_case("model", ["legacy", "exact", "convex", "shell"])
 def test_meshes(model: Any) -> None:
     points, triangles = pot()
     spec = mujoco.MjSpec()
@@ -75,7 +76,7 @@ def test_meshes(model: Any) -> None:
     same(distributed(Mesh(points, triangles, "none"), model), compiled(spec))
 
 
-@pytest.mark.parametrize("shape", [each[0] for each in TYPES.values()] + [Cone(0.2, 0.4)])
+@each_case("shape", [each[0] for each in TYPES.values()] + [Cone(0.2, 0.4)])
 def test_thin_walls_are_surfaces(shape: Shape) -> None:
     thin, surface = distributed(shape, "shell", 1e-5), distributed(shape, "shell")
     assert thin.volume / 1e-5 == pytest.approx(surface.volume, rel=1e-3)
@@ -139,7 +140,7 @@ def test_a_full_tensor_counts_before_principal_moments() -> None:
     )
 
 
-@pytest.mark.parametrize("tensor", ["[]", "[1, 2]", "[0, 0, 0, 0, 0, 0]", "[nan, 1, 1, 0, 0, 0]"])
+@each_case("tensor", ["[]", "[1, 2]", "[0, 0, 0, 0, 0, 0]", "[nan, 1, 1, 0, 0, 0]"])
 def test_a_tensor_that_says_nothing(tensor: str) -> None:
     text = body(
         "b", "float physics:mass = 2", "float3 physics:diagonalInertia = (1, 1, 1)",

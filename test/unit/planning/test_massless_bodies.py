@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
-from physics_stages import BALL, at, body, findings, open_text, prim, world
-
+from builders.stage_text import BALL, at, body, findings, header, prim, stage_of, world
+from case_tables import each_case
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import MasslessBodies, PlanOptions
@@ -47,11 +47,10 @@ def arm(*content: str, schemas: str = "", extra: str = "") -> str:
 
 def plan_of(text: str, rule: MasslessBodies = "auto") -> BridgePlan:
     options = PlanOptions(massless_bodies=rule)
-    return load_plan(open_text(text), physics=True, plan_options=options)
+    return load_plan(stage_of(text, header()), physics=True, plan_options=options)
 
 
 def masses(plan: BridgePlan) -> dict[str, float]:
-    assert plan.physics is not None
     return {each.path.rpartition("/")[2]: each.inertial.mass for each in plan.physics.bodies}
 
 
@@ -75,7 +74,7 @@ def test_the_option_has_them_weigh_nothing() -> None:
     assert findings(plan, "1.3.mass") == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("stage", "on_arm", "option", "mass"),
     [
         ("", WEIGHTLESS, "auto", 0.0),
@@ -114,20 +113,13 @@ def test_a_rule_that_nobody_knows_is_an_error() -> None:
 # --- Which bodies weigh nothing -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("content", ["", "\n".join(ZERO), "\n".join((*ZERO, BALL)), BALL, dense(0)])
+@each_case("content", ["", "\n".join(ZERO), "\n".join((*ZERO, BALL)), BALL, dense(0)])
 def test_zeros_are_nothing(content: str) -> None:
     assert mass_of(content) == 0.0
     assert mass_of(content, "unit_mass") > 0.0
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        "float physics:mass = 0.001",
-        "float physics:density = 10\n" + BALL,
-        dense(500),
-    ],
-)
+@each_case("content", ["float physics:mass = 0.001", "float physics:density = 10\n" + BALL, dense(500)])
 def test_what_is_authored_counts(content: str) -> None:
     assert mass_of(content) == mass_of(content, "unit_mass") > 0.0
 
@@ -138,7 +130,6 @@ def test_inertia_without_mass_is_kept() -> None:
     link = body("link", "float physics:mass = 0", moments, BALL, at(1, 0, 0))
     text = world(body("base", HEAVY), link, joint("Fixed", "/World/base", "/World/link"))
     scene = plan_of(text, "weightless").physics
-    assert scene is not None
     assert (scene.bodies[1].inertial.mass, scene.bodies[1].inertial.diagonal) == (0.0, (1.0, 2.0, 3.0))
 
 
@@ -148,7 +139,6 @@ def test_a_mass_without_inertia_is_a_point() -> None:
     text = world(body("link", "float physics:mass = 2", moments, BALL))
     for rule, least, most in (("weightless", 0.0, 1e-300), ("unit_mass", 0.007, 0.009)):
         scene = plan_of(text, rule).physics
-        assert scene is not None
         assert all(least < moment < most for moment in scene.bodies[0].inertial.diagonal)
 
 

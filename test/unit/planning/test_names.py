@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from case_tables import each_case
 from usd_ros_bridge.planning import names
 
 TOKEN = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True)
@@ -30,7 +30,7 @@ def test_a_name_is_valid_exactly_where_ros_says_so(text: str) -> None:
     assert (names.name_fault(text) == "") is valid
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "fault"),
     [
         ("", "is empty"),
@@ -64,7 +64,7 @@ def test_namespaces_concatenate_top_down_and_absolute_ones_reset(
     assert names.join(namespace, "") == namespace
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "kind", "fault", "remedy"),
     [
         ("sensor_msgs/msg/Image", "topic", "", ""),
@@ -142,7 +142,7 @@ def test_thousands_of_equal_names_stay_apart() -> None:
     assert len(found) == 3000
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "corrected"),
     [
         ("front scan", "front_scan"),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-from planning_records import Stage, arm, found, topics
-
+from builders.records import Stage, arm, found, topics
+from case_tables import each_case
 from usd_ros_bridge.planning.conflicts import BRIDGES_OWN, leave_offered
 
 STRING = "std_msgs/msg/String"
@@ -41,7 +40,7 @@ def test_a_source_takes_the_place_of_the_description() -> None:
     assert {topic.path for topic in live.topics if topic.enabled} == {"/robot/robot_description"}
 
 
-@pytest.mark.parametrize("name", OFFERED)
+@each_case("name", OFFERED)
 def test_another_type_is_refused(name: str) -> None:
     plan = declared(**{name: "std_msgs/msg/Int32"}).plan()
     (error,) = [each for each in found(plan, "2.7.offered") if each.severity == "error"]

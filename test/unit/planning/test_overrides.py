@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-import pytest
-from planning_records import Stage, found
-
+from builders.records import Stage, found
+from case_tables import each_case
 from usd_ros_bridge.model.plan import STARTS_DISABLED, SWITCHED_OFF, BridgePlan
 
 
@@ -71,7 +70,7 @@ def test_rates_replace_authored_ones() -> None:
     assert not found(plan, "2.4.rate")
 
 
-@pytest.mark.parametrize("rate", [0.0, -1.0, math.nan, math.inf, 1e5])
+@each_case("rate", [0.0, -1.0, math.nan, math.inf, 1e5])
 def test_an_impossible_rate_is_said_and_the_authored_one_counts(rate: float) -> None:
     stage = robot()
     stage.topic("/robot/a", publish_rate=10.0)

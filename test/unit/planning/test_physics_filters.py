@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
-from physics_stages import BALL, at, body, findings, open_text, plan_text, prim, scene_of, world
 from pxr import UsdPhysics
 
+from builders.stage_text import BALL, at, body, findings, header, plan_text, prim, scene_of, stage_of, world
+from case_tables import each_case
 from usd_ros_bridge.model.physics import PhysicsScene
 from usd_ros_bridge.planning.physics import filters
 
@@ -103,7 +104,7 @@ def test_a_body_that_is_the_root_of_an_articulation_is_meant_alone() -> None:
     assert pairs_of_bodies(scene) == {frozenset("ab"), frozenset("ac")}
 
 
-@pytest.mark.parametrize(
+@each_case(
     "attribute", ["bool newton:selfCollisionEnabled = 0", "bool physxArticulation:enabledSelfCollisions = 0"]
 )
 def test_articulations_without_self_collision(attribute: str) -> None:
@@ -232,7 +233,6 @@ def test_the_number_of_pairs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
     plan = plan_text(
         row_of("abcd", link("Fixed", "a", "b"), link("Revolute", "b", "c"), link("Fixed", "c", "d"))
     )
-    assert plan.physics is not None
     assert pairs_of_bodies(plan.physics) == all_of("ab", "bc", "cd")
     assert [finding.path for finding in findings(plan, "1.3.filter")] == ["/World/b_c"]
 
@@ -254,14 +254,12 @@ def test_the_number_of_pairs_of_one_prim_is_bounded(monkeypatch: pytest.MonkeyPa
         hinges,
     )
     whole = plan_text(world(arm))
-    assert whole.physics is not None
     assert pairs_of_bodies(whole.physics) == {
         frozenset(f"arm/{name}" for name in pair) for pair in ("ab", "bc", "ac")
     }
     assert findings(whole, "1.3.filter") == []
     monkeypatch.setattr(filters, "MOST_WELDED_PAIRS", 2)
     plan = plan_text(world(arm))
-    assert plan.physics is not None
     assert pairs_of_bodies(plan.physics) == {
         frozenset(f"arm/{name}" for name in pair) for pair in ("ab", "bc")
     }
@@ -272,7 +270,6 @@ def test_the_number_of_filtered_pairs_is_bounded(monkeypatch: pytest.MonkeyPatch
     group = prim("Xform", "group", "", body("b", BALL), body("c", BALL))
     text = world(body("a", filtered("group"), BALL, schemas=PAIRS), group)
     whole = plan_text(text)
-    assert whole.physics is not None
     assert pairs_of_colliders(whole.physics) == {
         frozenset(("a/ball", "group/b/ball")),
         frozenset(("a/ball", "group/c/ball")),
@@ -281,7 +278,6 @@ def test_the_number_of_filtered_pairs_is_bounded(monkeypatch: pytest.MonkeyPatch
         with monkeypatch.context() as patch:
             patch.setattr(filters, name, 1)
             plan = plan_text(text)
-        assert plan.physics is not None
         assert pairs_of_colliders(plan.physics) == set()
         assert [finding.path for finding in findings(plan, "1.3.filter")] == ["/World/a"]
 
@@ -368,7 +364,7 @@ def test_groups_are_filtered_as_usd_has_it(rules: list[tuple[list[str], bool, st
         for n, (named, invert, merge) in enumerate(rules)
     ]
     text = world(*map(ball, NAMES + OTHERS), *groups)
-    table = UsdPhysics.CollisionGroup.ComputeCollisionGroupTable(open_text(text))
+    table = UsdPhysics.CollisionGroup.ComputeCollisionGroupTable(stage_of(text, header()))
     found = apart(scene_of(text))
     for first, second in combinations_with_replacement(range(3), 2):
         collide = table.IsCollisionEnabled(f"/World/g{first}", f"/World/g{second}")

@@ -10,25 +10,16 @@ import pytest
 
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
-from physics_stages import BALL, at, bodies, body, findings, joints, plan_text, prim, scene_of, world
-
-from usd_ros_bridge.api import load_plan
+from builders.assets import ARM, ASSETS, FLEET, ROVER_IN_WORLD, plan_of
+from builders.stage_text import BALL, at, bodies, body, findings, joints, plan_text, prim, scene_of, world
+from case_tables import each_case
 from usd_ros_bridge.model.physics import WORLD_BODY, Joint, PhysicsScene
-from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.planning.kinematics.rest_pose import motion_pose
 from usd_ros_bridge.spatial.pose import Pose
 from usd_ros_bridge.spatial.transforms import FloatArray, compose, inverse, relative
-from usd_ros_bridge.usd import quiet
 
-ROOT = Path(__file__).parents[3]
-EXAMPLES = [ROOT / "examples" / name for name in ("rover/world.usda", "arm/arm.usda", "fleet/fleet.usda")]
-ASSETS = sorted((ROOT / "test" / "assets").glob("*.usda"))
+FILES = [ROVER_IN_WORLD, ARM, FLEET, *sorted(ASSETS.glob("*.usda"))]
 ONE_SIDED = {"error_joint_frame", "error_frame_transform"}
-
-
-def plan_of(path: Path) -> BridgePlan:
-    with quiet():
-        return load_plan(str(path), physics=True)
 
 
 def array(pose: Pose) -> FloatArray:
@@ -55,11 +46,10 @@ TO_B = "point3f physics:localPos0 = (0, 0, 1)"
 # --- The plan's joints --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", [*EXAMPLES, *ASSETS], ids=lambda path: path.stem)
+@each_case("path", FILES)
 def test_scene_and_plan_agree(path: Path) -> None:
     plan = plan_of(path)
     scene = plan.physics
-    assert scene is not None
     by_path = {each.path: each for each in scene.joints}
     for robot in plan.robots:
         for planned in robot.joints:
@@ -78,11 +68,10 @@ def test_scene_and_plan_agree(path: Path) -> None:
             assert body_.path == plan.layout.bodies[body_.row]
 
 
-@pytest.mark.parametrize("path", [*EXAMPLES, *ASSETS], ids=lambda path: path.stem)
+@each_case("path", FILES)
 def test_joint_frames_meet_at_rest(path: Path) -> None:
     plan = plan_of(path)
     scene = plan.physics
-    assert scene is not None
     for body_ in scene.bodies:
         if len(body_.joints) != 1 or path.stem in ONE_SIDED:
             continue
@@ -139,7 +128,6 @@ def test_a_door_outside_every_robot() -> None:
     )
     plan = plan_text(world(robot, leaf, hinge))
     scene = plan.physics
-    assert scene is not None
     assert [planned.path for planned in plan.robots[0].joints] == []
     found = joints(scene)["hinge"]
     (dof,) = found.dofs
@@ -161,7 +149,6 @@ def test_poses_of_props_follow_their_joints() -> None:
         joint("FixedJoint", "j", "a", "b", TO_B),
     )
     plan = plan_text(text)
-    assert plan.physics is not None
     assert bodies(plan.physics)["b"].world_from_body.translation == pytest.approx((0, 0, 2))
     assert [finding.path for finding in findings(plan, "1.3.pose")] == ["/World/j"]
 
@@ -196,7 +183,6 @@ def test_a_joint_between_two_robots_joins_them() -> None:
     second = prim("Xform", "r2", "RosContextAPI", 'string ros:context:namespace = "r2"', body("b", BALL))
     plan = plan_text(world(first, second, joint("FixedJoint", "j", "r1/a", "r2/b")))
     scene = plan.physics
-    assert scene is not None
     assert findings(plan, "1.3.joint.robots")
     assert bodies(scene)["b"].parent == scene.bodies.index(bodies(scene)["a"])
     assert bodies(scene)["b"].joints == (0,)
@@ -269,7 +255,6 @@ def test_a_least_distance_above_the_greatest() -> None:
             )
         )
     )
-    assert plan.physics is not None
     assert plan.physics.joints[0].distance == (0.0, 2.0)
     assert [finding.path for finding in findings(plan, "1.3.joint.distance")] == ["/World/j"]
 
@@ -359,8 +344,6 @@ def test_drives_in_radians_metres_and_newtons() -> None:
     )
     turning = joints(scene)["j"].dofs[0].drive
     sliding = joints(scene)["k"].dofs[0].drive
-    assert turning is not None
-    assert sliding is not None
     assert not turning.acceleration
     effort = 0.001 * 0.01**2
     assert turning.stiffness == pytest.approx(10 * effort * 180 / math.pi)
@@ -383,12 +366,11 @@ def test_acceleration_drives_do_not_know_masses() -> None:
         kilograms=0.001,
     )
     found = joints(scene)["j"].dofs[0].drive
-    assert found is not None
     assert found.acceleration
     assert (found.stiffness, found.damping) == pytest.approx((1800 / math.pi, 180 / math.pi))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "axis", "what"),
     [("FixedJoint", "angular", "fixed joint"), ("RevoluteJoint", "linear", "revolute joint")],
 )
@@ -415,7 +397,7 @@ def test_drives_on_nothing(kind: str, axis: str, what: str) -> None:
     assert what in finding.message
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "value"),
     [
         ("stiffness", "-1"),
@@ -431,9 +413,7 @@ def test_impossible_gains(name: str, value: str) -> None:
     plan = plan_text(
         two(joint("RevoluteJoint", "j", "a", "b", TO_B, content, schemas="PhysicsDriveAPI:angular"))
     )
-    assert plan.physics is not None
     found = plan.physics.joints[0].dofs[0].drive
-    assert found is not None
     assert (found.stiffness, found.damping, found.target_position) == (0.0, 0.0, 0.0)
     assert found.max_force == math.inf
     assert [(finding.path, finding.attribute) for finding in findings(plan, "1.3.drive")] == [
@@ -470,7 +450,7 @@ double mjc:springref = 30
 """
 
 
-@pytest.mark.parametrize("unit", ["", "degree"])
+@each_case("unit", ["", "degree"])
 def test_references_are_in_the_angle_of_mujocos_compiler(unit: str) -> None:
     """MuJoCo's coordinate is -90 degrees where the joint frames coincide, which is position 0."""
     (dof,) = joints(with_angle(unit, LIMITED))["j"].dofs
@@ -492,12 +472,11 @@ def test_references_of_slides_are_lengths() -> None:
 
 def test_an_impossible_reference() -> None:
     plan = plan_text(two(joint("RevoluteJoint", "j", "a", "b", TO_B, "double mjc:ref = inf")))
-    assert plan.physics is not None
     assert plan.physics.joints[0].dofs[0].reference == 0.0
     assert [finding.attribute for finding in findings(plan, "1.3.joint.solver")] == ["mjc:ref"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("content", "most", "uneven"),
     [
         ("double mjc:actuatorfrcrange:min = -3\ndouble mjc:actuatorfrcrange:max = 2", 3.0, (-3.0, 2.0)),
@@ -515,7 +494,7 @@ def test_efforts_that_are_bounded_unevenly(
     assert dof.effort_range == uneven
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("content", "expected"),
     [
         ("float newton:limitStiffness = 2\nfloat newton:limitDamping = 1", (360 / math.pi, 180 / math.pi)),
@@ -551,10 +530,9 @@ def test_springs_by_their_behaviour() -> None:
     assert "spring_damper" not in found[1]
 
 
-@pytest.mark.parametrize("value", ["-1", "nan", "inf"])
+@each_case("value", ["-1", "nan", "inf"])
 def test_impossible_solver_attributes(value: str) -> None:
     plan = plan_text(two(joint("RevoluteJoint", "j", "a", "b", TO_B, f"float newton:armature = {value}")))
-    assert plan.physics is not None
     assert plan.physics.joints[0].dofs[0].armature == 0.0
     assert [finding.path for finding in findings(plan, "1.3.joint.solver")] == ["/World/j"]
 
@@ -582,7 +560,6 @@ def test_mimic_rules_of_robots_and_of_props() -> None:
     as_prop = scene_of(world(elsewhere, *things))
     for scene in (as_robot, as_prop):
         mimic = joints(scene)["k"].dofs[0].mimic
-        assert mimic is not None
         assert scene.joints[mimic.joint].path == "/World/j"
         assert (mimic.dof, mimic.multiplier, mimic.offset) == (0, -2.0, pytest.approx(math.pi / 2))
     assert as_robot.joints[0].dofs[0].row == 0
@@ -599,10 +576,8 @@ double[] mjc:solref = [0.1, 1]
     follow = joint("RevoluteJoint", "k", "b", "c", content, schemas="NewtonMimicAPI MjcEqualityJointAPI")
     things = (body(name, BALL) for name in "abc")
     plan = plan_text(world(*things, joint("RevoluteJoint", "j", "a", "b"), follow))
-    assert plan.physics is not None
     found = joints(plan.physics)["k"]
     mimic = found.dofs[0].mimic
-    assert mimic is not None
     assert mimic.polynomial == (0.1, 0.0, 0.2)
     assert found.solver["solref"] == (0.1, 1.0)
     assert found.solver["solimp"] == (0.9, 0.95, 0.001, 0.5, 2.0)
@@ -615,14 +590,12 @@ double[] mjc:solref = [0.1, 1]
 def test_limits_that_are_crossed_lock_the_joint() -> None:
     limits = ("float physics:lowerLimit = 10", "float physics:upperLimit = -10")
     plan = plan_text(two(joint("RevoluteJoint", "j", "a", "b", TO_B, *limits)))
-    assert plan.physics is not None
     assert plan.physics.joints[0].type == "fixed"
     assert [finding.path for finding in findings(plan, "1.3.limits")] == ["/World/j"]
 
 
 def test_a_joint_between_a_body_and_itself() -> None:
     plan = plan_text(two(joint("RevoluteJoint", "j", "a", "a")))
-    assert plan.physics is not None
     assert plan.physics.joints == ()
     assert len(plan.physics.bodies) == 2
     assert [finding.path for finding in findings(plan, "1.3.joint.target")] == ["/World/j"]
@@ -630,7 +603,6 @@ def test_a_joint_between_a_body_and_itself() -> None:
 
 def test_an_excluded_joint_is_checked_like_any_other() -> None:
     plan = plan_text(two(joint("RevoluteJoint", "j", "a", "a", "bool physics:excludeFromArticulation = 1")))
-    assert plan.physics is not None
     assert plan.physics.joints == ()
     assert [finding.path for finding in findings(plan, "1.3.joint.target")] == ["/World/j"]
 
@@ -671,7 +643,6 @@ def test_velocities_on_a_y_up_stage() -> None:
 
 def test_impossible_velocities() -> None:
     plan = plan_text(world(body("b", BALL, "vector3f physics:velocity = (nan, 0, 0)")))
-    assert plan.physics is not None
     assert plan.physics.bodies[0].linear_velocity == (0.0, 0.0, 0.0)
     assert [finding.path for finding in findings(plan, "1.3.body")] == ["/World/b"]
 
@@ -687,7 +658,7 @@ def test_bodies_without_gravity() -> None:
     assert [each.gravity_scale for each in scene.bodies] == [0.0, 0.75, 1.0]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("content", "up", "gravity"),
     [
         ("", "Z", (0, 0, -9.81)),
@@ -709,12 +680,11 @@ def test_gravity(content: str, up: str, gravity: tuple[float, float, float]) -> 
     assert scene.gravity == pytest.approx(gravity, abs=1e-6)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "content", ["float physics:gravityMagnitude = nan", "vector3f physics:gravityDirection = (nan, 0, 0)"]
 )
 def test_impossible_gravity(content: str) -> None:
     plan = plan_text(world(prim("PhysicsScene", "scene", "", content)))
-    assert plan.physics is not None
     assert plan.physics.gravity == (0.0, 0.0, -9.81)
     assert [finding.path for finding in findings(plan, "1.3.scene")] == ["/World/scene"]
 
@@ -722,7 +692,6 @@ def test_impossible_gravity(content: str) -> None:
 def test_the_first_of_two_scenes_counts() -> None:
     scenes = [prim("PhysicsScene", f"s{n}", "", f"float physics:gravityMagnitude = {n}") for n in (1, 2)]
     plan = plan_text(world(*scenes))
-    assert plan.physics is not None
     assert plan.physics.gravity == (0.0, 0.0, -1.0)
     assert [finding.path for finding in findings(plan, "1.3.scene")] == ["/World/s2"]
 
@@ -857,7 +826,7 @@ def test_what_two_scenes_own_does_not_meet() -> None:
     assert scene.gravity == pytest.approx((0, 0, -10))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("content", "scale"),
     [
         ("float physics:gravityMagnitude = 0", 0.0),
@@ -867,7 +836,6 @@ def test_what_two_scenes_own_does_not_meet() -> None:
 )
 def test_a_second_scene_has_gravity_of_its_own(content: str, scale: float) -> None:
     plan = plan_text(owned(content))
-    assert plan.physics is not None
     assert bodies(plan.physics)["b"].gravity_scale == pytest.approx(scale, abs=1e-6)
     (found,) = findings(plan, "1.3.scene")
     assert found.path == "/World/second"
@@ -876,7 +844,6 @@ def test_a_second_scene_has_gravity_of_its_own(content: str, scale: float) -> No
 
 def test_gravity_across_that_of_the_first_scene_is_reported() -> None:
     plan = plan_text(owned("vector3f physics:gravityDirection = (1, 0, 0)"))
-    assert plan.physics is not None
     assert bodies(plan.physics)["b"].gravity_scale == 1.0
     assert [found.attribute for found in findings(plan, "1.3.scene")] == ["", "physics:gravityDirection"]
 
@@ -887,7 +854,6 @@ def test_an_owner_that_is_no_scene_is_reported() -> None:
     )
     (found,) = findings(plan, "1.3.scene")
     assert (found.path, found.attribute) == ("/World/a", "physics:simulationOwner")
-    assert plan.physics is not None
     assert plan.physics.groups == ()
 
 
@@ -899,15 +865,13 @@ def test_one_scene_that_everything_names_changes_nothing() -> None:
             body("b", BALL),
         )
     )
-    assert plan.physics is not None
     assert plan.physics.groups == ()
     assert findings(plan, "1.3.scene") == []
 
 
 def test_joint_frames_are_as_exact_as_the_transforms_of_bodies() -> None:
     """UsdPhysics has 0.007 in single precision, the Xforms in double; zeros and symmetry are without noise."""
-    scene = plan_of(ROOT / "examples" / "arm" / "arm.usda").physics
-    assert scene is not None
+    scene = plan_of(ARM).physics
     numbers = [
         number
         for joint in scene.joints

@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
-from physics_stages import at, body, plan_text, prim
-
+from builders.stage_text import at, body, plan_text, prim
+from case_tables import each_case
 from usd_ros_bridge.model.message_types import MESSAGE_TYPES
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.sensors import (
@@ -63,7 +63,6 @@ def planned(
 ) -> tuple[Sensor, BridgePlan]:
     """Returns the one sensor of a robot, and the plan."""
     plan = plan_text(robot(publisher(type_name, *attributes, **options), above=above))
-    assert plan.physics is not None
     (sensor,) = plan.physics.sensors
     return sensor, plan
 
@@ -131,7 +130,7 @@ def test_cloud_by_default_and_as_authored() -> None:
     assert not found(plan)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("attribute", "field", "default"),
     [
         ("int lidar:samples = 0", "samples", 360),
@@ -158,9 +157,7 @@ def test_a_value_that_is_not_possible_gives_an_error_and_the_default(
 
 def test_a_name_that_means_nothing_is_a_warning() -> None:
     _, plan = planned("sensor_msgs/msg/LaserScan", "int lidar:samples = 90", "int lidar:rings = 3")
-    assert found(plan) == [
-        (f"{MINE}.name", "warning", "lidar:rings"),
-    ]
+    assert found(plan) == [(f"{MINE}.name", "warning", "lidar:rings")]
 
 
 def test_range_finder() -> None:
@@ -201,11 +198,9 @@ def test_places_are_those_of_the_prims_in_their_bodies() -> None:
     """Stage units and the up-axis do not matter: a Y-up stage in centimetres has the same sensor."""
     text = robot(publisher("sensor_msgs/msg/Imu", at(10, 20, 30)))
     plan = plan_text(text, meters=0.01, up="Y")
-    assert plan.physics is not None
     (sensor,) = plan.physics.sensors
     assert sensor.body_from_sensor.translation == pytest.approx((0.1, 0.2, 0.3))
     plan = plan_text(prim("Xform", "World", "RosContextAPI", publisher("sensor_msgs/msg/Imu", at(1, 2, 3))))
-    assert plan.physics is not None
     (sensor,) = plan.physics.sensors
     assert (sensor.body, sensor.body_from_sensor.translation) == (-1, (1.0, 2.0, 3.0))
 
@@ -226,7 +221,6 @@ HINGED = body(
 
 def test_wrench_is_that_of_the_joint_it_is_on_in_the_axes_of_its_header() -> None:
     plan = plan_text(robot(beside=[HINGED]))
-    assert plan.physics is not None
     (sensor,) = plan.physics.sensors
     assert isinstance(sensor, WrenchSensor)
     assert plan.physics.joints[sensor.joint].path == "/World/arm/hinge"
@@ -240,18 +234,16 @@ def test_wrench_of_a_joint_that_a_relationship_names() -> None:
     )  # fmt: skip
     bare = HINGED.replace("RosTopicAPI", "Unknown")
     plan = plan_text(robot(sensor_text, beside=[bare]))
-    assert plan.physics is not None
     (sensor,) = plan.physics.sensors
     assert isinstance(sensor, WrenchSensor)
     assert plan.physics.joints[sensor.joint].path == "/World/arm/hinge"
     assert sensor.body_from_frame.rotation == pytest.approx((np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5)))
     plan = plan_text(robot(sensor_text.replace("/World/arm/hinge", "/World/nowhere")))
-    assert plan.physics is not None
     assert not plan.physics.sensors
     assert found(plan) == [(f"{MINE}.joint", "warning", "")]
 
 
-@pytest.mark.parametrize("kind", ["PhysicsDistanceJoint", "PhysicsFixedJoint"])
+@each_case("kind", ["PhysicsDistanceJoint", "PhysicsFixedJoint"])
 def test_a_joint_that_carries_nothing_measures_nothing(kind: str) -> None:
     excluded = "" if kind == "PhysicsDistanceJoint" else "uniform bool physics:excludeFromArticulation = true"
     joint = prim(
@@ -259,7 +251,6 @@ def test_a_joint_that_carries_nothing_measures_nothing(kind: str) -> None:
         publisher("geometry_msgs/msg/WrenchStamped", frame=False),
     )  # fmt: skip
     plan = plan_text(robot(beside=[HINGED.replace("RosTopicAPI", "Unknown"), joint]))
-    assert plan.physics is not None
     assert not plan.physics.sensors
     assert found(plan) == [(f"{MINE}.joint", "warning", "")]
 
@@ -277,7 +268,6 @@ def test_bool_is_about_contact_where_the_prim_says_so() -> None:
     assert sensor.threshold == 3.0
     assert not found(plan)
     plan = plan_text(robot(publisher("std_msgs/msg/Bool")))
-    assert plan.physics is not None
     assert not plan.physics.sensors
 
 
@@ -300,7 +290,6 @@ def test_fix_needs_a_georeference() -> None:
     assert (sensor.noise_stddev, sensor.position_covariance) == (2.0, (4.0, 4.0, 9.0))
     assert not found(plan)
     plan = plan_text(robot(publisher("sensor_msgs/msg/NavSatFix")))
-    assert plan.physics is not None
     assert not plan.physics.sensors
     assert found(plan) == [(f"{MINE}.origin", "warning", "")]
 
@@ -350,11 +339,10 @@ def camera(*content: str) -> str:
 OPTICAL = ("double xformOp:rotateX = 180", 'uniform token[] xformOpOrder = ["xformOp:rotateX"]')
 
 
-@pytest.mark.parametrize("frame", [OPTICAL, ()])
+@each_case("frame", [OPTICAL, ()])
 def test_pictures_are_taken_in_the_optical_frame_of_the_camera(frame: Sequence[str]) -> None:
     picture = publisher("sensor_msgs/msg/Image", *frame)
     plan = plan_text(robot(camera(picture)))
-    assert plan.physics is not None
     (sensor,) = plan.physics.sensors
     assert isinstance(sensor, CameraSensor)
     assert (sensor.body, sensor.camera, sensor.depth) == (0, 0, False)
@@ -362,7 +350,7 @@ def test_pictures_are_taken_in_the_optical_frame_of_the_camera(frame: Sequence[s
     assert np.abs(sensor.body_from_sensor.rotation) == pytest.approx([1.0, 0.0, 0.0, 0.0], abs=1e-9)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("topic", "encoding", "depth"),
     [
         ("image_raw", "", False),
@@ -375,7 +363,6 @@ def test_pictures_are_taken_in_the_optical_frame_of_the_camera(frame: Sequence[s
 def test_an_image_is_one_of_depth_by_its_encoding_or_its_name(topic: str, encoding: str, depth: bool) -> None:
     authored = [f'token camera:encoding = "{encoding}"'] if encoding else []
     plan = plan_text(robot(camera(publisher("sensor_msgs/msg/Image", *OPTICAL, *authored, topic=topic))))
-    assert plan.physics is not None
     (sensor,) = plan.physics.sensors
     assert isinstance(sensor, CameraSensor)
     assert sensor.depth is depth
@@ -393,7 +380,6 @@ def test_what_an_image_cannot_be_is_an_error_and_a_camera_may_say_it_for_all() -
         publisher("sensor_msgs/msg/Image", *OPTICAL),
     )  # fmt: skip
     plan = plan_text(robot(deep))
-    assert plan.physics is not None
     (sensor,) = plan.physics.sensors
     assert isinstance(sensor, CameraSensor)
     assert sensor.depth
@@ -404,7 +390,6 @@ def test_a_cloud_on_a_camera_is_that_of_its_pixels() -> None:
     cloud = publisher("sensor_msgs/msg/PointCloud2", *OPTICAL, "int camera:cloud_stride = 8")
     lens = ("float focalLength = 24", "float horizontalAperture = 24", "float verticalAperture = 18")
     plan = plan_text(robot(camera(*lens, "float2 clippingRange = (0.3, 9)", cloud)))
-    assert plan.physics is not None
     (sensor,) = plan.physics.sensors
     assert isinstance(sensor, DepthCloudSensor)
     assert (sensor.samples, sensor.rings) == (80, 60)
@@ -415,7 +400,7 @@ def test_a_cloud_on_a_camera_is_that_of_its_pixels() -> None:
     assert not found(plan)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("width", "stride", "expected", "is_reported"),
     [
         (8192, "", 8, False),
@@ -429,7 +414,6 @@ def test_the_number_of_points_on_a_camera_is_bounded(
     cloud = publisher("sensor_msgs/msg/PointCloud2", *OPTICAL, *([stride] if stride else []))
     size = f"custom int2 usd_ros_bridge:camera:resolution = ({width}, {width})"
     plan = plan_text(robot(camera(size, cloud)))
-    assert plan.physics is not None
     (sensor,) = plan.physics.sensors
     assert isinstance(sensor, DepthCloudSensor)
     assert (sensor.samples, sensor.rings) == (width // expected,) * 2
@@ -439,7 +423,6 @@ def test_the_number_of_points_on_a_camera_is_bounded(
 def test_a_lidar_below_a_camera_is_one_where_it_says_so_and_a_turned_cloud_is_a_warning() -> None:
     lidar = publisher("sensor_msgs/msg/PointCloud2", *OPTICAL, "int lidar:rings = 2")
     plan = plan_text(robot(camera(lidar)))
-    assert plan.physics is not None
     assert [type(each) for each in plan.physics.sensors] == [RaySensor]
     plan = plan_text(robot(camera(publisher("sensor_msgs/msg/PointCloud2"))))
     assert found(plan) == [("2.7.sensor", "warning", "")]
@@ -449,7 +432,6 @@ def test_subscriptions_and_what_is_disabled_measure_nothing() -> None:
     listens = publisher("sensor_msgs/msg/LaserScan").replace('"publisher"', '"subscription"')
     broken = publisher("sensor_msgs/msg/LaserScan", name="broken", topic="a b")
     plan = plan_text(robot(listens, broken))
-    assert plan.physics is not None
     assert not plan.physics.sensors
 
 

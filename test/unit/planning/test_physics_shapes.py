@@ -11,9 +11,22 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
-from physics_stages import BALL, at, body, colliders, findings, open_text, plan_text, prim, scene_of, world
 from pxr import UsdGeom
 
+from builders.stage_text import (
+    BALL,
+    at,
+    body,
+    colliders,
+    findings,
+    header,
+    plan_text,
+    prim,
+    scene_of,
+    stage_of,
+    world,
+)
+from case_tables import each_case
 from usd_ros_bridge.model.physics import (
     WORLD_BODY,
     Box,
@@ -74,8 +87,8 @@ def test_shapes_are_in_metres() -> None:
         assert shape_of(prim(name, "c", COLLISION, content), meters=0.01) == expected
 
 
-@pytest.mark.parametrize("axis", ["X", "Y", "Z"])
-@pytest.mark.parametrize("name", ["Capsule", "Cylinder", "Cone"])
+@each_case("axis", ["X", "Y", "Z"])
+@each_case("name", ["Capsule", "Cylinder", "Cone"])
 def test_scale_along_and_across_the_axis(name: str, axis: str) -> None:
     scale = {"X": "(3, 2, 2)", "Y": "(2, 3, 2)", "Z": "(2, 2, 3)"}[axis]
     content = [f'uniform token axis = "{axis}"', "double radius = 0.1", "double height = 0.4"]
@@ -87,7 +100,7 @@ def test_scale_along_and_across_the_axis(name: str, axis: str) -> None:
     np.testing.assert_allclose(axis_in_body(collider), np.eye(3)["XYZ".index(axis)], atol=1e-12)
 
 
-@pytest.mark.parametrize("axis", ["X", "Y", "Z"])
+@each_case("axis", ["X", "Y", "Z"])
 def test_a_mirrored_cone_points_the_other_way(axis: str) -> None:
     scale = {"X": "(-1, 1, 1)", "Y": "(1, -1, 1)", "Z": "(1, 1, -1)"}[axis]
     content = [f'uniform token axis = "{axis}"', ordered(f"float3 xformOp:scale = {scale}")]
@@ -98,14 +111,12 @@ def test_a_mirrored_cone_points_the_other_way(axis: str) -> None:
 def test_uneven_scale_of_what_is_round_is_reported() -> None:
     text = prim("Sphere", "c", COLLISION, "double radius = 1", ordered("float3 xformOp:scale = (1, 2, 1)"))
     plan = plan_text(world(text))
-    assert plan.physics is not None
     assert only(plan.physics).shape == Sphere(2.0)
     assert [finding.path for finding in findings(plan, "1.3.collider.scale")] == ["/World/c"]
 
 
 def test_a_box_takes_any_scale() -> None:
     plan = plan_text(world(prim("Cube", "c", COLLISION, ordered("float3 xformOp:scale = (1, 2, 3)"))))
-    assert plan.physics is not None
     assert only(plan.physics).shape == Box((1.0, 2.0, 3.0))
     assert findings(plan, "1.3.collider.scale") == []
 
@@ -118,7 +129,6 @@ def test_a_sheared_collider_is_reported() -> None:
 
 def test_planes_are_static_and_endless() -> None:
     plan = plan_text(world(prim("Plane", "p", COLLISION), body("b", prim("Plane", "q", COLLISION), BALL)))
-    assert plan.physics is not None
     found = colliders(plan.physics)
     assert found["p"].shape == Plane()
     assert found["p"].body == WORLD_BODY
@@ -166,7 +176,7 @@ def test_what_is_seen_and_what_is_not() -> None:
 # --- Meshes -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("up", ["Y", "Z"])
+@each_case("up", ["Y", "Z"])
 def test_a_mesh_has_all_of_its_matrix_folded_in(up: str) -> None:
     mesh = prim("Mesh", "m", COLLISION, CUBE, ordered("float xformOp:rotateZ = 45"))
     outer = prim(
@@ -180,7 +190,7 @@ def test_a_mesh_has_all_of_its_matrix_folded_in(up: str) -> None:
     assert isinstance(collider.shape, Mesh)
     pose = collider.body_from_shape
     placed = rotate(np.array(pose.rotation), collider.shape.points) + pose.translation
-    stage = open_text(world(outer), up=up, meters=0.5)
+    stage = stage_of(world(outer), header(up=up, meters=0.5))
     authored = stage.GetPrimAtPath("/World/x/m")
     matrix = np.array(UsdGeom.XformCache().GetLocalToWorldTransform(authored))
     points = np.array(UsdGeom.Mesh(authored).GetPointsAttr().Get()) @ matrix[:3, :3] + matrix[3, :3]
@@ -204,7 +214,7 @@ int[] faceVertexIndices = [0, 1, 2]
 """
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("content", "what"),
     [
         ("point3f[] points = [(0, 0, 0), (1, 0, 0), (0, 1, 0)]", "no triangles"),
@@ -216,7 +226,6 @@ int[] faceVertexIndices = [0, 1, 2]
 )
 def test_meshes_that_cannot_collide(content: str, what: str) -> None:
     plan = plan_text(world(prim("Mesh", "m", COLLISION, content), BALL))
-    assert plan.physics is not None
     assert list(colliders(plan.physics)) == ["ball"]
     (finding,) = findings(plan, "1.3.mesh")
     assert finding.path == "/World/m"
@@ -226,13 +235,12 @@ def test_meshes_that_cannot_collide(content: str, what: str) -> None:
 def test_points_that_no_face_names_do_not_matter() -> None:
     content = CUBE.replace("(0, 1, 1)]", "(0, 1, 1), (nan, nan, nan)]")
     plan = plan_text(world(prim("Mesh", "m", COLLISION, content)))
-    assert plan.physics is not None
     shape = only(plan.physics).shape
     assert isinstance(shape, Mesh)
     assert shape.points.shape == (8, 3)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("token", "meant"),
     [
         ("convexHull", "convexHull"),
@@ -250,7 +258,6 @@ def test_approximations(token: str, meant: str) -> None:
         f'uniform token physics:approximation = "{token}"',
     )
     plan = plan_text(world(text))
-    assert plan.physics is not None
     shape = only(plan.physics).shape
     assert isinstance(shape, Mesh)
     assert shape.approximation == meant
@@ -262,7 +269,7 @@ def test_approximations(token: str, meant: str) -> None:
 # --- What is left out ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         prim("Xform", "c", COLLISION),
@@ -277,7 +284,6 @@ def test_approximations(token: str, meant: str) -> None:
 )
 def test_colliders_that_cannot_be_used(text: str) -> None:
     plan = plan_text(world(text, BALL))
-    assert plan.physics is not None
     assert list(colliders(plan.physics)) == ["ball"]
     (finding,) = findings(plan, "1.3.collider")
     assert finding.path == "/World/c"
@@ -328,7 +334,6 @@ def test_contact_materials() -> None:
         )
     )
     material = colliders(scene)["c"].material
-    assert material is not None
     assert (material.static_friction, material.dynamic_friction, material.restitution) == pytest.approx(
         (0.7, 0.6, 0.2)
     )
@@ -336,13 +341,11 @@ def test_contact_materials() -> None:
     assert colliders(scene)["d"].material is None
 
 
-@pytest.mark.parametrize(("value", "used"), [("-1", 0.0), ("nan", 0.0), ("inf", 1.0)])
+@each_case(("value", "used"), [("-1", 0.0), ("nan", 0.0), ("inf", 1.0)])
 def test_impossible_restitution(value: str, used: float) -> None:
     bouncy = prim("Material", "m", "PhysicsMaterialAPI", f"float physics:restitution = {value}")
     plan = plan_text(world(prim("Sphere", "c", BINDING, BOUND), bouncy))
-    assert plan.physics is not None
     material = only(plan.physics).material
-    assert material is not None
     assert material.restitution == used
     assert [finding.attribute for finding in findings(plan, "1.3.material")] == ["physics:restitution"]
 
@@ -395,11 +398,10 @@ def lathed(radius: float, half_height: float, *, cone: bool) -> Mesh:
     high = np.column_stack((ring * (1e-6 if cone else 1.0), np.full(LATHE, half_height)))
     points = np.concatenate((low, high))
     triangles = convex_hull(points)
-    assert triangles is not None
     return Mesh(points, triangles)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("exact", "mesh"),
     [(Cylinder(0.3, 0.5), lathed(0.3, 0.5, cone=False)), (Cone(0.3, 0.5), lathed(0.3, 0.5, cone=True))],
 )
@@ -428,7 +430,6 @@ def test_a_capsule_is_between_a_ball_and_a_cylinder() -> None:
 def box_mesh(half: np.ndarray, center: np.ndarray) -> Mesh:
     corners = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]) * half + center
     triangles = convex_hull(corners)
-    assert triangles is not None
     return Mesh(corners, triangles)
 
 
@@ -506,7 +507,7 @@ def test_equal_meshes_are_one() -> None:
     np.testing.assert_allclose(np.ptp(first.points, axis=0), (1e-4, 2e-4, 1e-4), rtol=1e-7)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("color", "opacity", "shown"),
     [
         ("(1, 0.5, 0)", "0.25", (1.0, 0.5, 0.0, 0.25)),

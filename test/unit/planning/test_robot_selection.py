@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pxr import Sdf, Usd
 
+from case_tables import each_case
 from usd_ros_bridge.errors import OptionError
 from usd_ros_bridge.model.stage import RobotRoot
 from usd_ros_bridge.options import PlanOptions, parse_contexts, parse_shard
@@ -31,7 +32,7 @@ def chosen(*entries: str, shard: str = "") -> list[str]:
     return list(select_robots(options, ROBOTS).robots)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("entries", "paths"),
     [
         (("/World/robot_1",), ["/World/robot_1"]),
@@ -80,7 +81,7 @@ def test_interfaces_outside_of_robots_are_those_of_one_bridge() -> None:
     assert [is_served_outside(shard=f"{number}/3") for number in (1, 2, 3)] == [True, False, False]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("entry", "said"),
     [
         ("/World/robot_9", "no context is at or below '/World/robot_9' (did you mean /World/robot_"),
@@ -106,7 +107,7 @@ def test_a_selector_of_nothing_is_one_line_that_lists_what_exists(entry: str, sa
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["/World/{a,b}", "robot_[1,2]", "a[", "a]", "!", "!  "])
+@each_case("text", ["/World/{a,b}", "robot_[1,2]", "a[", "a]", "!", "!  "])
 def test_what_commas_cut_apart_is_refused(text: str) -> None:
     with pytest.raises(OptionError, match="contexts: "):
         parse_contexts([text])
@@ -122,7 +123,7 @@ def test_lists_and_commas_are_the_same() -> None:
     assert parse_contexts([" ", ","]) == ()
 
 
-@pytest.mark.parametrize("text", ["0/4", "5/4", "x", "1/0", "1", "/2", "1/2/3", "-1/2", "1.5/2", "٢/٤"])
+@each_case("text", ["0/4", "5/4", "x", "1/0", "1", "/2", "1/2/3", "-1/2", "1.5/2", "٢/٤"])
 def test_other_texts_are_no_shard(text: str) -> None:
     with pytest.raises(OptionError, match="write K/N") as caught:
         parse_shard(text)

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from planning_records import Stage, arm, found, topics
 
+from builders.records import Stage, arm, found, topics
+from case_tables import each_case
 from usd_ros_bridge.model.stage import StageMetrics
 
 
@@ -48,7 +49,7 @@ def test_fallbacks_and_units_of_a_camera() -> None:
     assert camera.fx == pytest.approx(640 * 50 / 20.955)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("values", "models"),
     [
         ({"projection": "orthographic"}, 0),

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from physics_stages import BALL, body, findings, plan_text, prim, world
 
+from builders.assets import ASSETS
+from builders.stage_text import BALL, body, findings, plan_text, prim, world
 from usd_ros_bridge.planning.kinematics import solver_attributes
 from usd_ros_bridge.planning.physics.unmapped import HARMLESS, MAPPED, NOT_SIMULATED, OTHER_SOLVERS
 
-SCHEMAS: dict[str, dict[str, list[Any]]] = json.loads(
-    (Path(__file__).parents[2] / "assets" / "solver_schemas.json").read_text()
-)["schemas"]
+SCHEMAS: dict[str, dict[str, list[Any]]] = json.loads((ASSETS / "solver_schemas.json").read_text())["schemas"]
 
 ELSEWHERE = {
     **dict.fromkeys(("MjcActuator", "MjcTendon"), "prims of their own: actuators and tendons"),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
+from case_tables import each_case
 from usd_ros_bridge.planning.drive_wheels import side_of
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "side"),
     [
         ("left_wheel", "left"),

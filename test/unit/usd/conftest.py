@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,15 +17,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from reading import read_asset
 
-HEADER = """#usda 1.0
-(
-    defaultPrim = "Robot"
-    metersPerUnit = 1
-    kilogramsPerUnit = 1
-    upAxis = "Z"
-    timeCodesPerSecond = 1
-)
-"""
+from builders.stage_text import header
+
+HEADER = header("Robot")
 
 Write = Callable[..., str]
 Read = Callable[..., StageRecords]
@@ -45,10 +40,12 @@ def write(tmp_path: Path) -> Write:
 
 @pytest.fixture
 def read(write: Write) -> Read:
-    """Writes a layer and reads it."""
+    """Writes a layer, each time another one, and reads it."""
+    numbers = itertools.count()
 
     def read_body(body: str, *, header: str = HEADER, **options: object) -> StageRecords:
-        _, records = read_asset(write(body, header=header), ReadOptions(**options))  # type: ignore[arg-type]
+        path = write(body, f"asset_{next(numbers)}.usda", header=header)
+        _, records = read_asset(path, ReadOptions(**options))  # type: ignore[arg-type]
         return records
 
     return read_body

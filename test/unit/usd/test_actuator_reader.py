@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-import pytest
 from pxr import Usd
 from reading import physics_of
 
+from builders.assets import ASSETS
+from case_tables import each_case
 from usd_ros_bridge.model import physics_records as records
 from usd_ros_bridge.model.records import attribute_fields
 
-ASSET = Path(__file__).parents[2] / "assets" / "physics_actuators.usda"
+ASSET = ASSETS / "physics_actuators.usda"
 ZEROS = (0.0,) * 9
 SOLREF, SOLIMP = (0.02, 1.0), (0.9, 0.95, 0.001, 0.5, 2.0)
 INF = float("inf")
@@ -95,7 +95,7 @@ NEWTON_ACTUATOR: dict[str, tuple[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "schema"),
     [
         (records.MjcActuatorRecord, MJC_ACTUATOR),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pxr import Sdf, Tf, Usd
 
+from case_tables import each_case
 from usd_ros_bridge.model import records as model
 from usd_ros_bridge.model.records import Record, attribute_fields
 from usd_ros_bridge.model.stage import StageRecords
@@ -25,7 +25,7 @@ def read_attribute(read: Read, line: str, schema: str) -> tuple[Any, list[tuple[
     return record, [(d.code, d.severity, d.attribute) for d in records.diagnostics]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("line", "field", "value"),
     [
         ("int ros:topic:publish_rate = 30", "publish_rate", 30.0),
@@ -53,8 +53,7 @@ def test_values_that_lose_nothing_are_used_with_a_warning(
 def test_values_are_those_of_the_stage_where_layers_move_or_block_them() -> None:
     weak = Sdf.Layer.CreateAnonymous("weak.usda")
     weak.ImportFromString("""#usda 1.0
-def Xform "r" (prepend apiSchemas = ["RosTopicAPI"])
-{
+def Xform "r" (prepend apiSchemas = ["RosTopicAPI"]) {
     timecode ros:topic:publish_rate = 3
     string ros:topic:name = "a"
     string ros:topic:role = "publisher"
@@ -74,7 +73,7 @@ over "r" {{
     assert (topic.publish_rate, topic.name, topic.role, topic.depth) == (16.0, "b", None, 5)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("line", "schema", "code"),
     [
         ("string ros:topic:qos:depth = '10'", "RosTopicAPI", "2.4.depth"),
@@ -150,7 +149,7 @@ PROPERTIES = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=75, suppress_health_check=[HealthCheck.too_slow])
 @given(
     type_name=st.sampled_from(
         ["Xform", "Camera", "PhysicsRevoluteJoint", "PhysicsJoint", "Mesh", "Unknown", ""]
@@ -195,7 +194,7 @@ def test_no_type_of_value_raises(
             assert all(name in NAMES for name in record.invalid)
 
 
-@pytest.mark.parametrize("line", ["string physics:body0 = '/Robot'", "token[] physics:body1 = ['/a']"])
+@each_case("line", ["string physics:body0 = '/Robot'", "token[] physics:body1 = ['/a']"])
 def test_an_attribute_where_a_registered_schema_has_a_relationship(read: Read, line: str) -> None:
     records = read(f'def PhysicsFixedJoint "Robot"\n{{\n{line}\n}}\n')
     name = line.split()[1]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pxr import Plug, Sdf, Tf, Usd
 
+from case_tables import each_case
 from usd_ros_bridge.model import physics_records, records
 from usd_ros_bridge.model.records import AttributeSpec, Record, attribute_fields
 from usd_ros_bridge.usd.read import geometry, physics_reader
@@ -122,7 +123,7 @@ def fields_of(record_type: type[Record], axis: str = "") -> dict[str, AttributeS
     return {spec.name.replace("{axis}", axis): spec for _, spec in attribute_fields(record_type)}
 
 
-@pytest.mark.parametrize("schema", sorted(ros_schemas()))
+@each_case("schema", sorted(ros_schemas()))
 def test_every_ros_schema_has_a_record_or_a_reason(schema: str) -> None:
     if schema in IGNORED_SCHEMAS:
         assert schema not in SCHEMAS
@@ -203,9 +204,7 @@ def test_every_schema_of_usd_physics_has_a_record() -> None:
     assert schemas <= APPLIED.keys() | TYPES.keys()
 
 
-@pytest.mark.parametrize(
-    ("name", "definition", "kinds", "axis"), definitions(), ids=lambda value: str(value)[:30]
-)
+@each_case(("name", "definition", "kinds", "axis"), definitions())
 def test_every_usd_property_is_read_or_ignored(
     name: str, definition: Any, kinds: tuple[type[Record], ...], axis: str
 ) -> None:

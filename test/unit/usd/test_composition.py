@@ -11,6 +11,7 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from pxr import Usd
 
+from case_tables import each_case
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.usd.read.stage_reader import read_stage
 
@@ -32,7 +33,7 @@ def findings(folder: Path, text: str, payload: str = "", *, codes: Iterable[str]
 PAYLOADS = ("2.2.payload", "1.2.3.payload")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "payload", "expected"),
     [
         ('def "robot" (payload = @./payload.usda@) {}', LINK + TOPIC, {"2.2.payload", "1.2.3.payload"}),
@@ -64,7 +65,7 @@ def test_a_payload_that_is_used_often_is_reported_once(tmp_path: Path) -> None:
     assert [(each.code, each.path) for each in found] == [("1.2.3.payload", "/robot_0")]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("selection", "told"),
     [
         ("", "has no default selection"),

@@ -11,6 +11,8 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from pxr import Sdf, Usd
 
+from builders.stage_text import header, prim, stage_of
+from case_tables import each_case
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.export.plan_json import plan_to_json
 from usd_ros_bridge.export.urdf import UrdfExporter
@@ -18,23 +20,13 @@ from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.planning import controller_planner, interfaces
 from usd_ros_bridge.usd.read import geometry, materials, physics_reader, stage_reader, xforms
 
-HEADER = """#usda 1.0
-(
-    defaultPrim = "robot"
-    metersPerUnit = 1
-    kilogramsPerUnit = 1
-    timeCodesPerSecond = 1
-    upAxis = "Z"
-)
-"""
 ROBOT = """
 def Xform "base" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {
     def Sphere "ball" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
         rel material:binding = </robot/paint>
     }
 }
-def Xform "link" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {
-}
+def Xform "link" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {}
 def PhysicsRevoluteJoint "joint" {
     rel physics:body0 = </robot/base>
     rel physics:body1 = </robot/link>
@@ -45,16 +37,12 @@ def Xform "states" (prepend apiSchemas = ["RosTopicAPI"]) {
     string ros:topic:type = "sensor_msgs/msg/JointState"
     double ros:topic:publish_rate = 10
 }
-def Material "paint" {
-}
+def Material "paint" {}
 """
 
 
-def stage_of(text: str) -> Usd.Stage:
-    stage = Usd.Stage.CreateInMemory()
-    root = f'{HEADER}def Xform "robot" (prepend apiSchemas = ["RosContextAPI"]) {{\n{text}\n{ROBOT}\n}}\n'
-    assert stage.GetRootLayer().ImportFromString(root)
-    return stage
+def robot_with(text: str) -> Usd.Stage:
+    return stage_of(prim("Xform", "robot", "RosContextAPI", text, ROBOT), header("robot"))
 
 
 def check(stage: Usd.Stage, *, code: str, path: str) -> BridgePlan:
@@ -70,7 +58,7 @@ def check(stage: Usd.Stage, *, code: str, path: str) -> BridgePlan:
     return plan
 
 
-@pytest.mark.parametrize(
+@each_case(
     "value", ["float xformOp:orient = 1", "matrix4d xformOp:orient", "string xformOp:orient = 'x'",
               "double3[] xformOp:orient = [(0, 0, 0)]", "quatf xformOp:orient = (0, 0, 0, 0)"]
 )  # fmt: skip
@@ -80,7 +68,7 @@ def test_an_orient_op_of_a_wrong_type_disables_what_it_places(value: str) -> Non
         {value}
         uniform token[] xformOpOrder = ["xformOp:orient"]
     }}"""
-    plan = check(stage_of(camera), code="1.1.transform", path="/robot/odd")
+    plan = check(robot_with(camera), code="1.1.transform", path="/robot/odd")
     assert "odd" not in {frame.id for frame in plan.robots[0].frames}
 
 
@@ -98,13 +86,13 @@ def Xform "moving" (prepend apiSchemas = ["RosFrameAPI"]) {
 
 
 def test_an_op_of_a_wrong_type_below_an_animated_prim_disables_what_it_places() -> None:
-    stage = stage_of(ANIMATED % "quatf xformOp:rotateXYZ = (1, 0, 0, 0)")
+    stage = robot_with(ANIMATED % "quatf xformOp:rotateXYZ = (1, 0, 0, 0)")
     plan = check(stage, code="1.1.transform", path="/robot/moving/below")
     assert {"moving"} <= {frame.id for frame in plan.robots[0].frames}
 
 
 def test_a_sample_of_a_wrong_type_in_a_later_clip_is_left_out(tmp_path: Path) -> None:
-    stage = stage_of(ANIMATED % "float3 xformOp:rotateXYZ = (0, 0, 0)")
+    stage = robot_with(ANIMATED % "float3 xformOp:rotateXYZ = (0, 0, 0)")
     prim = stage.GetPrimAtPath("/robot/moving")
     for number, value in enumerate(
         ("double3 x.timeSamples = { 0: (0, 0, 0), 1: (1, 0, 0) }", "string x.timeSamples = { 1: 'x' }")
@@ -126,7 +114,7 @@ def test_a_sample_of_a_wrong_type_in_a_later_clip_is_left_out(tmp_path: Path) ->
 
 
 def test_a_schema_without_an_instance_name_names_no_axis() -> None:
-    stage = stage_of("")
+    stage = robot_with("")
     joint = stage.GetPrimAtPath("/robot/joint")
     schemas = Sdf.TokenListOp.CreateExplicit(["PhysicsDriveAPI:", "PhysicsLimitAPI:"])
     joint.SetMetadata("apiSchemas", schemas)
@@ -141,7 +129,7 @@ def test_a_connection_to_what_is_no_attribute_takes_the_colour() -> None:
             rel outputs:surface = </robot>
         }
     }"""
-    stage = stage_of("")
+    stage = robot_with("")
     over = Sdf.Layer.CreateAnonymous("over.usda")
     assert over.ImportFromString(f'#usda 1.0\nover "robot" {{\n{paint}\n}}\n')
     stage.GetRootLayer().subLayerPaths.append(over.identifier)
@@ -166,7 +154,7 @@ def test_what_a_prim_raises_is_a_diagnostic_of_that_prim(
     module: object, name: str, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drive = 'def Scope "drive" (prepend apiSchemas = ["RosControlDiffDriveAPI"]) {\n}'
-    stage = stage_of(drive)
+    stage = robot_with(drive)
     monkeypatch.setattr(module, name, broken)
     plan = load_plan(stage, physics=True)
     (found,) = {
@@ -179,7 +167,7 @@ def test_what_a_prim_raises_is_a_diagnostic_of_that_prim(
 
 
 def test_a_robot_that_cannot_be_exported_has_an_empty_description(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = load_plan(stage_of(""), physics=True)
+    plan = load_plan(robot_with(""), physics=True)
     monkeypatch.setattr("usd_ros_bridge.export.urdf.document.link_tree", broken)
     urdf = UrdfExporter(plan).robot(0)
     assert [each.code for each in urdf.diagnostics] == ["internal"]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
+from builders.assets import ROVER
 
-ROVER = Path(__file__).parents[3] / "examples" / "rover" / "rover.usda"
+pytestmark = pytest.mark.process
+
 PROGRAM = """
 import ctypes, sys, threading
 from usd_ros_bridge.options import ReadOptions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import zipfile
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import pytest
 from pxr import Sdf, Usd, UsdUtils
 from reading import physics_of, read_asset
 
+from case_tables import each_case
 from usd_ros_bridge.model.appearance import Look, Skin
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.physics_records import GeometryRecord, PhysicsRecords
@@ -74,11 +76,12 @@ Load = Callable[..., PhysicsRecords]
 
 @pytest.fixture
 def load(tmp_path: Path) -> Load:
-    """Reads a stage beside the image paint.png."""
+    """Reads a stage beside the image paint.png, each time another one."""
     (tmp_path / "paint.png").write_bytes(PNG)
+    numbers = itertools.count()
 
     def read(text: str, **options: object) -> PhysicsRecords:
-        path = tmp_path / "asset.usda"
+        path = tmp_path / f"asset_{next(numbers)}.usda"
         path.write_text("#usda 1.0\n" + text)
         stage, _ = read_asset(str(path), ReadOptions(**options))  # type: ignore[arg-type]
         return physics_of(stage)
@@ -126,7 +129,7 @@ def test_the_colour_of_a_mesh_does_not_come_from_its_texture(load: Load) -> None
     assert only(load(look() + mesh(ST, blue))).color == (0.0, 0.0, 1.0, 1.0)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("primvar", "expected"),
     [
         (
@@ -151,7 +154,6 @@ def test_the_colour_of_a_mesh_does_not_come_from_its_texture(load: Load) -> None
         ("texCoord2f[] primvars:st = [(5, 6)]", [[[5, 6]] * 3] * 3),
         ('double2[] primvars:st = [(5, 6)] (interpolation = "constant")', [[[5, 6]] * 3] * 3),
     ],
-    ids=["corners", "indexed corners", "faces", "constant", "another type"],
 )
 def test_interpolations(load: Load, primvar: str, expected: list[list[list[float]]]) -> None:
     assert uv_at_corners(skin_of(load(look() + mesh(primvar)))) == expected
@@ -211,7 +213,7 @@ def test_an_image_in_a_ros_package(load: Load, tmp_path: Path) -> None:
 def test_an_image_in_a_package_of_openusd(load: Load, tmp_path: Path) -> None:
     load(look() + mesh(ST))
     packed = tmp_path / "asset.usdz"
-    assert UsdUtils.CreateNewUsdzPackage(Sdf.AssetPath(str(tmp_path / "asset.usda")), str(packed))
+    assert UsdUtils.CreateNewUsdzPackage(Sdf.AssetPath(str(tmp_path / "asset_0.usda")), str(packed))
     skin = physics_of(Usd.Stage.Open(str(packed))).geometries[0].skin
     assert skin is not None
     outer, _, inner = skin.looks[0].texture.rstrip("]").partition("[")
@@ -222,7 +224,7 @@ def test_an_image_in_a_package_of_openusd(load: Load, tmp_path: Path) -> None:
 # --- What cannot be used ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("file", "said"),
     [
         ("@no.png@", "'no.png' is not found"),
@@ -253,7 +255,7 @@ def test_without_its_image_a_surface_has_the_fallback_where_parts_differ(load: L
     assert skin.uv is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("primvar", "said"),
     [
         ("", "there are no texture coordinates 'st'"),
@@ -362,7 +364,7 @@ def test_a_part_may_have_the_texture(load: Load) -> None:
     assert uv_at_corners(skin) == CORNERS
 
 
-@pytest.mark.parametrize("faces", ["[0, 1]", "[]", "[7, -3]"])
+@each_case("faces", ["[0, 1]", "[]", "[7, -3]"])
 def test_parts_that_leave_one_colour_are_no_skin(load: Load, faces: str) -> None:
     records = load(COLORS + mesh(part(faces, "red"), material="rel material:binding = </green>"))
     assert only(records).skin is None
@@ -381,7 +383,7 @@ def test_colours_of_faces(load: Load) -> None:
     assert geometry.color == (0.5, 0.5, 0.0, 1.0)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "shown",
     [
         'color3f[] primvars:displayColor = [(1, 0, 0)] (interpolation = "uniform")',
@@ -442,7 +444,7 @@ def test_the_primvar_of_normals_counts_before_the_attribute(load: Load) -> None:
     np.testing.assert_array_equal(found[2], [[0, 0, 1], [0, 0, 1], [0, 1, 0]])
 
 
-@pytest.mark.parametrize(
+@each_case(
     "content",
     [
         ("normal3f[] normals = [(0, 0, 1), (0, 0, 2), (0, 0, 1), (0, 0, 1), (0, 0, 1)]", BEND[1]),
@@ -462,7 +464,6 @@ def test_the_primvar_of_normals_counts_before_the_attribute(load: Load) -> None:
         ),
         ('normal3f[] primvars:normals = [(0, 1, 0)] (interpolation = "odd")', BEND[1]),
     ],
-    ids=["facets", "subdivided", "catmullClark", "few", "nan", "strings", "rel", "faces", "indices", "odd"],
 )
 def test_normals_of_facets_and_those_that_cannot_be_used_are_none(
     load: Load, content: tuple[str, ...]

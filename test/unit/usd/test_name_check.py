@@ -6,6 +6,7 @@ test/assets/solver_schemas.json.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pxr import Sdf
 
+from builders.assets import ASSETS, EXAMPLES, plan_of
+from builders.stage_text import header, prim
+from case_tables import each_case
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.property_names import KNOWN, ROS_RECORDS, near_misses, suggestions
@@ -24,37 +28,17 @@ from usd_ros_bridge.usd import open_stage, quiet, read_stage
 from usd_ros_bridge.usd.read.stage_reader import SCHEMAS
 from usd_ros_bridge.usd.schemas import DIRECTORY
 
-ROOT = Path(__file__).parents[3]
-SOLVERS: dict[str, dict[str, Any]] = json.loads((ROOT / "test/assets/solver_schemas.json").read_text())[
-    "schemas"
-]
-ASSETS = sorted(
+SOLVERS: dict[str, dict[str, Any]] = json.loads((ASSETS / "solver_schemas.json").read_text())["schemas"]
+LAYERS = sorted(
     path
-    for folder in ("test/assets", "examples")
-    for path in (ROOT / folder).rglob("*.usda")
+    for folder in (ASSETS, EXAMPLES)
+    for path in folder.rglob("*.usda")
     if path.stem != "secret" and path.parent.name != "findings"
 )
 
-ASSET = """#usda 1.0
-(
-    defaultPrim = "robot"
-    metersPerUnit = 1
-    kilogramsPerUnit = 1
-    upAxis = "Z"
-    timeCodesPerSecond = 1
-)
-def Xform "robot" (
-    prepend apiSchemas = ["RosContextAPI"]
-)
-{
-    %s
-}
-"""
+ASSET = header("robot") + prim("Xform", "robot", "RosContextAPI", "%s")
 TOPIC = """
-    def Xform "it" (
-        prepend apiSchemas = [%s]
-    )
-    {
+    def Xform "it" (prepend apiSchemas = [%s]) {
         token ros:topic:role = "publisher"
         string ros:topic:type = "sensor_msgs/msg/LaserScan"
         double ros:topic:publish_rate = 10
@@ -68,10 +52,11 @@ Find = Callable[[str], list[Diagnostic]]
 
 @pytest.fixture
 def find(tmp_path: Path) -> Find:
-    """Writes what is in a robot, plans it, and returns its diagnostics; the file is `asset.usda`."""
+    """Writes what is in a robot, each time to another file, plans it, and returns its diagnostics."""
+    numbers = itertools.count()
 
     def plan(body: str) -> list[Diagnostic]:
-        path = tmp_path / "asset.usda"
+        path = tmp_path / f"asset_{next(numbers)}.usda"
         path.write_text(ASSET % body)
         with quiet():
             return list(load_plan(path, physics=True).diagnostics)
@@ -95,7 +80,7 @@ def test_a_topic_without_its_schema_is_an_error(find: Find) -> None:
     assert found.attribute in line_of(found)
 
 
-@pytest.mark.parametrize("token", ["RosTopicApi", "RosTopicsAPI", "rosTopicAPI", "RosTopicAPI:front"])
+@each_case("token", ["RosTopicApi", "RosTopicsAPI", "rosTopicAPI", "RosTopicAPI:front"])
 def test_a_schema_that_does_not_exist_is_one_error(find: Find, token: str) -> None:
     (found,) = of_names(find(TOPIC % (f'"RosFrameAPI",\n            "{token}"', NAMED % "")))
     assert (found.severity, found.attribute) == ("error", "apiSchemas")
@@ -110,7 +95,7 @@ def test_a_schema_that_resembles_none_is_a_warning(find: Find) -> None:
     assert "'RosQuantumAPI'" in found.message
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("authored", "meant", "without"),
     [
         ("token ros:topic:qos:reliabilty", "ros:topic:qos:reliability", "system_default, is used"),
@@ -168,7 +153,7 @@ def test_an_attribute_that_resembles_none_is_told_what_there_is(find: Find) -> N
     assert found.remedy == "ros:frame: has id, static"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("schema", "name"),
     [
         (schema, next(name for name, each in KNOWN.items() if each.owners == (schema,)))
@@ -182,7 +167,7 @@ def test_every_schema_is_missed_where_its_attributes_are(find: Find, schema: str
     assert f"{schema} is not applied" in found.message
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "state"),
     [
         ("ros:joint:name", "is not a joint of UsdPhysics"),
@@ -198,7 +183,7 @@ def test_attributes_of_the_bridge_need_their_prims_too(find: Find, name: str, st
     assert state in found.message
 
 
-@pytest.mark.parametrize(
+@each_case(
     "taken_away", ['delete apiSchemas = ["RosTopicAPI"]', 'apiSchemas = ["RosFrameAPI"]', "apiSchemas = None"]
 )
 def test_a_schema_that_is_taken_away_is_not_missed(tmp_path: Path, taken_away: str) -> None:
@@ -236,11 +221,9 @@ def test_every_attribute_of_the_schemas_is_known() -> None:
     assert names <= KNOWN.keys()
 
 
-@pytest.mark.parametrize("asset", ASSETS, ids=lambda path: str(path.relative_to(ROOT)))
+@each_case("asset", LAYERS)
 def test_nothing_is_found_in_the_assets_here(asset: Path) -> None:
-    with quiet():
-        plan = load_plan(asset, physics=True)
-    assert of_names(list(plan.diagnostics)) == []
+    assert of_names(list(plan_of(asset).diagnostics)) == []
 
 
 # --- Solvers ---------------------------------------------------------------------------------------------------------
@@ -248,15 +231,14 @@ def test_nothing_is_found_in_the_assets_here(asset: Path) -> None:
 BODY = """
     def Cube "it" (
         prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsCollisionAPI", "PhysicsMassAPI"]
-    )
-    {
+    ) {
         float physics:mass = 1
         custom %s
     }
 """
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("authored", "meant"),
     [
         ("float physxCollision:contactOfset = 1", "physxCollision:contactOffset"),
@@ -272,7 +254,7 @@ def test_a_typing_error_in_a_solvers_name_is_a_warning(find: Find, authored: str
     assert found.remedy == f"did you mean {meant}?"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("type_name", "authored", "meant"),
     [
         ("MjcActuator", "double[] mjc:gainPrn", "mjc:gainPrm"),
@@ -288,7 +270,7 @@ def test_a_typing_error_on_an_actuator_is_a_warning(
     assert found.remedy == f"did you mean {meant}?"
 
 
-@pytest.mark.parametrize("type_name", ["MjcActuator", "MjcTendon", "NewtonActuator"])
+@each_case("type_name", ["MjcActuator", "MjcTendon", "NewtonActuator"])
 def test_every_name_of_a_solvers_schema_is_right_on_an_actuator(find: Find, type_name: str) -> None:
     authored = "\n        ".join(f"custom int {name}" for name in SOLVER_NAMES)
     assert of_names(find(f'def {type_name} "it"\n    {{\n        {authored}\n    }}')) == []
@@ -309,9 +291,8 @@ PHYSX_NAMES = [
 """Names of PhysxSchema that nothing here reads."""
 
 
-@pytest.mark.parametrize("name", [*SOLVER_NAMES, *PHYSX_NAMES])
-def test_a_name_that_a_solvers_schema_has_is_no_typing_error(name: str) -> None:
-    assert unmapped.misspelt([name]) == {}
+def test_a_name_that_a_solvers_schema_has_is_no_typing_error() -> None:
+    assert [name for name in (*SOLVER_NAMES, *PHYSX_NAMES) if unmapped.misspelt([name])] == []
 
 
 @given(st.sampled_from(sorted(KNOWN)), st.data())

@@ -9,6 +9,7 @@ import pytest
 from pxr import Usd
 from reading import read_asset
 
+from case_tables import each_case
 from usd_ros_bridge.errors import AssetError, VariantError
 from usd_ros_bridge.options import ReadOptions, VariantSelection
 from usd_ros_bridge.usd import open_stage, quiet
@@ -21,11 +22,9 @@ def Xform "Robot" (
     variants = {
         string gripper = "none"
     }
-)
-{
+) {
     variantSet "gripper" = {
-        "none" {
-        }
+        "none" {}
         "parallel" (
             prepend variantSets = "finger"
             variants = {
@@ -38,8 +37,7 @@ def Xform "Robot" (
                     string colour = "red"
                 }
                 prepend apiSchemas = ["RosFrameAPI"]
-            )
-            {
+            ) {
                 variantSet "colour" = {
                     "red" {
                         string ros:frame:id = "red_tool"
@@ -50,8 +48,7 @@ def Xform "Robot" (
                 }
             }
             variantSet "finger" = {
-                "short" {
-                }
+                "short" {}
                 "long" {
                     def Xform "tip" (prepend apiSchemas = ["RosFrameAPI"]) {}
                 }
@@ -81,7 +78,7 @@ def test_variants_are_selected_before_composition(write: Write) -> None:
     assert frames(path, gripper, ("/Robot/tool", "colour", "blue")) == ["blue_tool"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("selection", "says"),
     [
         (("/Robot", "gripper", "nope"), "no variant 'nope'; did you mean none? it has: none, parallel"),

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pxr import Sdf, Usd, UsdUtils
 
+from builders.stage_text import header
 from usd_ros_bridge.api import add_physics, load_plan, read_opinions, reread
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.plan import BridgePlan
@@ -19,15 +20,6 @@ from usd_ros_bridge.usd import open_stage, quiet
 from usd_ros_bridge.usd.edit.reload import reload
 from usd_ros_bridge.usd.opinions import find_opinions
 
-HEADER = """#usda 1.0
-(
-    defaultPrim = "robot"
-    metersPerUnit = 1
-    kilogramsPerUnit = 1
-    upAxis = "Z"
-    timeCodesPerSecond = 1{more}
-)
-"""
 SCAN = """
         def Xform "scan" (
             prepend apiSchemas = ["RosTopicAPI"]
@@ -48,7 +40,7 @@ def save(tmp_path: Path) -> Write:
 
     def write_layer(name: str, body: str, more: str = "") -> Path:
         path = tmp_path / name
-        path.write_text(HEADER.format(more=more) + body)
+        path.write_text(header("robot", more) + body)
         return path
 
     return write_layer
@@ -89,7 +81,7 @@ def test_the_strongest_layer_counts(save: Write) -> None:
     asset = save(
         "robot.usda",
         'over "robot"\n{\n    over "scan"\n    {\n        string ros:topic:name = "strong name"\n    }\n}\n',
-        more="\n    subLayers = [@weak.usda@]",
+        more="subLayers = [@weak.usda@]",
     )
     plan = planned(asset)
     assert shows(finding(plan, "2.3.name"), asset, "strong name")
@@ -102,7 +94,7 @@ def test_a_spec_without_a_value_is_no_opinion(save: Write) -> None:
     asset = save(
         "robot.usda",
         'over "robot"\n{\n    over "scan"\n    {\n        string ros:topic:name (doc = "said elsewhere")\n    }\n}\n',
-        more="\n    subLayers = [@weak.usda@]",
+        more="subLayers = [@weak.usda@]",
     )
     assert shows(finding(planned(asset), "2.3.name"), weak, "weak name")
 
@@ -197,13 +189,13 @@ def test_a_missing_attribute_is_where_its_schema_is_applied(save: Write) -> None
 
 def test_units_are_at_the_layers_metadata(save: Write) -> None:
     asset = save("robot.usda", robot())
-    asset.write_text(asset.read_text().replace("metersPerUnit = 1", "metersPerUnit = 0.5"))
+    asset.write_text(asset.read_text().replace("metersPerUnit = 1.0", "metersPerUnit = 0.5"))
     assert shows(finding(planned(asset), "1.1.meters_per_unit"), asset, "metersPerUnit")
 
 
 def test_units_that_differ_between_layers_are_in_the_layer_that_differs(save: Write) -> None:
     part = save("part.usda", 'def Xform "robot"\n{\n}\n')
-    part.write_text(part.read_text().replace("metersPerUnit = 1", "metersPerUnit = 0.5"))
+    part.write_text(part.read_text().replace("metersPerUnit = 1.0", "metersPerUnit = 0.5"))
     plan = planned(save("robot.usda", robot(metadata="references = @part.usda@")))
     assert shows(finding(plan, "1.1.meters_per_unit"), part, "metersPerUnit")
 
@@ -231,7 +223,7 @@ def test_a_missing_prim_is_at_the_arc_that_names_it(save: Write) -> None:
 
 
 def test_a_missing_sublayer_is_at_the_line_that_names_it(save: Write) -> None:
-    asset = save("robot.usda", robot(), more="\n    subLayers = [\n        @gone.usda@\n    ]")
+    asset = save("robot.usda", robot(), more="subLayers = [\n        @gone.usda@\n    ]")
     assert shows(finding(planned(asset), "1.2.5.asset"), asset, "@gone.usda@")
 
 
@@ -293,7 +285,6 @@ def test_a_file_that_changed_has_lines_again_when_it_was_read_again(
 
 def test_a_reading_again_has_lines(save: Write) -> None:
     plan = planned(save("robot.usda", robot(SCAN % "a b")))
-    assert plan.stage is not None
     plan.stage.SetEditTarget(plan.stage.GetSessionLayer())
     plan.stage.GetAttributeAtPath("/robot/scan.ros:topic:type").Set("x")
     again = read_opinions(reread(plan, PlanOptions())())()

@@ -6,6 +6,7 @@ way: `make test` those of links, `make test-resolver` builds the compiled resolv
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from pxr import Usd, UsdUtils
 from reading import read_asset
 
+from case_tables import each_case
 from usd_ros_bridge.errors import OptionError, quoted
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.options import Payloads, ReadOptions
@@ -26,20 +28,10 @@ Write = Callable[..., str]
 TOPIC = 'def Xform "Robot" (prepend apiSchemas = ["RosTopicAPI"]) {}'
 
 
-WHERE = {
-    PackageResolution.LINKS: "the compiled resolver resolves package:// in this process",
-    PackageResolution.PLUGIN: "the compiled resolver is not built for this OpenUSD: make test-resolver",
-}
-
-
-@pytest.fixture(
-    params=[PackageResolution.LINKS, PackageResolution.PLUGIN], ids=lambda way: way.value, autouse=True
-)
-def way(request: pytest.FixtureRequest) -> PackageResolution:
+@pytest.fixture(autouse=True)
+def way() -> PackageResolution:
     found = register_resolver()
     assert found.value == os.environ.get("EXPECTED_WAY", found.value)
-    if found is not request.param:
-        pytest.skip(WHERE[request.param])
     return found
 
 
@@ -55,8 +47,11 @@ def sensors(write: Write, tmp_path: Path) -> Path:
     return tmp_path / "sensors"
 
 
+NUMBERS = itertools.count()
+
+
 def reading(write: Write, arcs: str, **packages: Path) -> StageRecords:
-    path = write(f'def Xform "Robot"\n{{\n{arcs}\n}}\n')
+    path = write(f'def Xform "Robot"\n{{\n{arcs}\n}}\n', f"asset_{next(NUMBERS)}.usda")
     _, records = read_asset(path, ReadOptions(packages={name: str(path) for name, path in packages.items()}))
     return records
 
@@ -92,7 +87,7 @@ def test_sublayers(write: Write, sensors: Path) -> None:
     assert sorted((d.code, d.severity) for d in records.diagnostics) == [("1.2.5.package", "error")] * 2
 
 
-@pytest.mark.parametrize(
+@each_case(
     "arc",
     [
         "package://sensors/../secret.usda",
@@ -105,7 +100,7 @@ def test_sublayers(write: Write, sensors: Path) -> None:
         "package://",
     ],
 )
-@pytest.mark.parametrize("kind", ["references", "payload"])
+@each_case("kind", ["references", "payload"])
 def test_what_leaves_its_package_or_has_none_is_not_composed(
     write: Write, sensors: Path, arc: str, kind: str
 ) -> None:
@@ -168,15 +163,12 @@ def "a" (
     variants = {
         string s = "one"
     }
-)
-{
+) {
     variantSet "s" = {
-        "one" {
-        }
+        "one" {}
         "two" (
             prepend references = @package://sensors/../secret.usda@
-        ) {
-        }
+        ) {}
     }
 }
 """,
@@ -185,13 +177,12 @@ def "a" (
     assert [(d.code, d.path) for d in records.diagnostics] == [("1.2.5.package", "")]
 
 
-@pytest.mark.parametrize(("payloads", "count"), [("all", 1), ("none", 0)])
+@each_case(("payloads", "count"), [("all", 1), ("none", 0)])
 def test_a_refused_arc_leaves_the_choice_of_payloads_alone(
     write: Write, sensors: Path, payloads: Payloads, count: int
 ) -> None:
     path = write(
-        """def Xform "Robot"
-{
+        """def Xform "Robot" {
     def "a" (prepend payload = @package://sensors/lidar.usda@) {}
     def "b" (prepend references = @package://sensors/../secret.usda@) {}
 }
@@ -254,9 +245,7 @@ def test_where_packages_are_looked_for(
     assert PackageMap().directory("..") is None
 
 
-@pytest.mark.parametrize(
-    ("name", "directory"), [("a", "/no/such/directory"), ("../a", "/"), ("", "/"), ("a b", "/")]
-)
+@each_case(("name", "directory"), [("a", "/no/such/directory"), ("../a", "/"), ("", "/"), ("a b", "/")])
 def test_a_package_option_that_is_not_possible(name: str, directory: str) -> None:
     with pytest.raises(OptionError):
         PackageMap({name: directory})
@@ -276,7 +265,7 @@ def test_a_hosts_stage_resolves_as_the_host_does(
         assert found == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "name", "path"),
     [
         ("package://a/b/c.usda", "a", "b/c.usda"),

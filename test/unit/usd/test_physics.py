@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pxr import Usd
 from reading import physics_of
 
+from builders.stage_text import stage_of
+from case_tables import each_case
 from usd_ros_bridge.model.physics_records import GeometryRecord, PhysicsRecords
 from usd_ros_bridge.usd.read.geometry import triangulated
 
@@ -20,12 +21,6 @@ int[] faceVertexCounts = [3]
 int[] faceVertexIndices = [0, 1, 2]
 point3f[] points = [(0, 0, 0), (1, 0, 0), (0, 1, 0)]
 """
-
-
-def stage_of(text: str) -> Usd.Stage:
-    stage = Usd.Stage.CreateInMemory()
-    stage.GetRootLayer().ImportFromString(f"#usda 1.0\n{text}")
-    return stage
 
 
 def records_of(text: str, **options: Any) -> PhysicsRecords:
@@ -47,14 +42,10 @@ def only(records: PhysicsRecords) -> GeometryRecord:
 def test_what_is_not_authored_is_none() -> None:
     records = records_of(
         """
-def PhysicsScene "scene" {
-}
-def Xform "body" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsMassAPI"]) {
-}
-def Material "steel" (prepend apiSchemas = ["PhysicsMaterialAPI"]) {
-}
-def PhysicsCollisionGroup "group" {
-}
+def PhysicsScene "scene" {}
+def Xform "body" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsMassAPI"]) {}
+def Material "steel" (prepend apiSchemas = ["PhysicsMaterialAPI"]) {}
+def PhysicsCollisionGroup "group" {}
 """
     )
     (scene,) = records.scenes
@@ -132,8 +123,7 @@ def PhysicsFixedJoint "strong" {
 def PhysicsFixedJoint "nan" {
     float physics:breakTorque = nan
 }
-def PhysicsFixedJoint "plain" {
-}
+def PhysicsFixedJoint "plain" {}
 """
     )
     assert records.joint_breaks == {"/weak": (20.0, math.inf), "/weaker": (20.0, 3.0)}
@@ -172,8 +162,7 @@ def test_which_geometry_is_seen() -> None:
     records = records_of(
         """
 def Xform "robot" {
-    def Cube "plain" {
-    }
+    def Cube "plain" {}
     def Cube "rendered" {
         uniform token purpose = "render"
     }
@@ -182,28 +171,21 @@ def Xform "robot" {
     }
     def Xform "guides" {
         uniform token purpose = "guide"
-        def Cube "guide" {
-        }
-        def Cube "collider" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
-        }
+        def Cube "guide" {}
+        def Cube "collider" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {}
     }
     def Xform "hidden" {
         token visibility = "invisible"
-        def Cube "hidden" {
-        }
-        def Cube "collider" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
-        }
+        def Cube "hidden" {}
+        def Cube "collider" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {}
     }
-    def Cube "inactive" (active = false) {
-    }
+    def Cube "inactive" (active = false) {}
 }
 over "over" {
-    def Cube "cube" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
-    }
+    def Cube "cube" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {}
 }
 class "class" {
-    def Cube "cube" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
-    }
+    def Cube "cube" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {}
 }
 """
     )
@@ -215,7 +197,7 @@ class "class" {
     ]
 
 
-@pytest.mark.parametrize("prim", ['Xform "it"', '"it"', 'TetMesh "it"', 'NoSuchType "it"'])
+@each_case("prim", ['Xform "it"', '"it"', 'TetMesh "it"', 'NoSuchType "it"'])
 def test_a_collider_of_a_type_that_nobody_knows_is_there(prim: str) -> None:
     geometry = only(records_of(f'def {prim} (prepend apiSchemas = ["PhysicsCollisionAPI"]) {{\n}}'))
     assert geometry.type_name == prim.rpartition(" ")[0]
@@ -247,8 +229,7 @@ def Xform "left" (
 def Xform "right" (
     instanceable = true
     references = </wheel>
-) {
-}
+) {}
 """.replace("TRIANGLE", TRIANGLE)
     )
     left, right = records.geometries
@@ -257,7 +238,6 @@ def Xform "right" (
     assert records.materials.keys() == {"/left/rubber", "/right/rubber"}
     assert left.world_from_prim[3::4] == (0.0, 1.0, 0.0, 1.0)
     assert left.points is right.points
-    assert left.points is not None
     assert not left.points.flags.writeable
 
 
@@ -266,11 +246,9 @@ def test_a_point_instancer_is_named_and_its_prototypes_are_nowhere() -> None:
         """
 def PointInstancer "rocks" {
     rel prototypes = </rocks/rock>
-    def Cube "rock" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
-    }
+    def Cube "rock" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {}
 }
-def Cube "rocks_beside" {
-}
+def Cube "rocks_beside" {}
 """
     )
     assert only(records).path == "/rocks_beside"
@@ -292,7 +270,7 @@ def Cube "cube" {
 # --- Shapes -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "type_name", "values"),
     [
         ('def Cube "it" {\n}', "Cube", {"size": 2.0}),
@@ -311,11 +289,7 @@ def Cube "cube" {
             "Capsule_1",
             {"radius_top": 0.25, "radius_bottom": 0.5, "height": 1.0, "axis": "Z"},
         ),
-        (
-            'def Sphere "it" {\ndouble radius.timeSamples = {1: 4, 2: 5}\n}',
-            "Sphere",
-            {"radius": 4.0},
-        ),
+        ('def Sphere "it" {\ndouble radius.timeSamples = {1: 4, 2: 5}\n}', "Sphere", {"radius": 4.0}),
     ],
 )
 def test_sizes(text: str, type_name: str, values: dict[str, Any]) -> None:
@@ -331,9 +305,7 @@ def mesh_of(text: str, *, severity: str = "") -> GeometryRecord:
     records = records_of(f'def Mesh "mesh" {{\n{text}\n}}')
     assert codes_of(records) == ([("1.3.mesh.data", severity, "/mesh")] if severity else [])
     geometry = only(records)
-    assert geometry.points is not None
     assert geometry.points.dtype == np.float64
-    assert geometry.triangles is not None
     assert geometry.triangles.dtype == np.int32
     assert geometry.triangles.shape[1:] == (3,)
     return geometry
@@ -341,7 +313,6 @@ def mesh_of(text: str, *, severity: str = "") -> GeometryRecord:
 
 def triangles_of(text: str, *, severity: str = "") -> list[list[int]]:
     triangles = mesh_of(text, severity=severity).triangles
-    assert triangles is not None
     return triangles.tolist()  # type: ignore[no-any-return]
 
 
@@ -365,7 +336,7 @@ def test_points_and_lines_are_no_triangles() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     "faces",
     [
         "int[] faceVertexCounts = [3, 3]\nint[] faceVertexIndices = [0, 1, 5, 0, 1, 2]",
@@ -378,7 +349,7 @@ def test_faces_that_name_points_that_are_not_there_are_left_out(faces: str) -> N
     assert triangles_of(POINTS + faces, severity="warning") == [[0, 1, 2]]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "wrong",
     [
         'string[] points = ["a"]',
@@ -391,17 +362,16 @@ def test_faces_that_name_points_that_are_not_there_are_left_out(faces: str) -> N
 )
 def test_arrays_of_the_wrong_type_make_no_triangles(wrong: str) -> None:
     mesh = mesh_of(wrong, severity="error")
-    assert mesh.triangles is not None
     assert len(mesh.triangles) == 0
 
 
-@pytest.mark.parametrize("empty", ["", POINTS, "point3f[] points = None", "point3f[] points = []"])
+@each_case("empty", ["", POINTS, "point3f[] points = None", "point3f[] points = []"])
 def test_a_mesh_without_faces_or_points_is_empty(empty: str) -> None:
     assert triangles_of(empty) == []
 
 
-@pytest.mark.parametrize("point", ["point3f", "float3", "double3", "point3h"])
-@pytest.mark.parametrize("index", ["int", "uint", "int64"])
+@each_case("point", ["point3f", "float3", "double3", "point3h"])
+@each_case("index", ["int", "uint", "int64"])
 def test_numbers_of_any_width_will_do(point: str, index: str) -> None:
     mesh = mesh_of(TRIANGLE.replace("point3f", point).replace("int[] faceVertexI", f"{index}[] faceVertexI"))
     np.testing.assert_array_equal(mesh.points, [(0, 0, 0), (1, 0, 0), (0, 1, 0)])
@@ -420,7 +390,7 @@ def test_the_earliest_of_moving_points_counts() -> None:
     np.testing.assert_array_equal(mesh_of(moving).points, [(0, 0, 0), (1, 0, 0), (0, 1, 0)])
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("schemas", "value", "expected"),
     [
         ('"PhysicsMeshCollisionAPI"', 'uniform token physics:approximation = "convexHull"', "convexHull"),
@@ -502,7 +472,7 @@ TEXTURE = """
 """
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "expected"),
     [
         (look("color3f inputs:diffuseColor = (1, 0, 0)"), (1, 0, 0, 1)),
@@ -534,7 +504,7 @@ def test_colors_of_looks(text: str, expected: tuple[float, ...]) -> None:
     assert only(records_of(text)).color == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("primvars", "expected"),
     [
         ("", None),
@@ -581,9 +551,7 @@ def Material "{0}" (prepend apiSchemas = ["PhysicsMaterialAPI"]) {{
 """
 
 
-@pytest.mark.parametrize(
-    ("red", "green", "winner"), [([0], [1, 2], "green"), ([0, 1], [2], "red"), ([0], [], "mesh")]
-)
+@each_case(("red", "green", "winner"), [([0], [1, 2], "green"), ([0, 1], [2], "red"), ([0], [], "mesh")])
 def test_of_several_materials_that_with_the_most_faces_counts(
     red: list[int], green: list[int], winner: str
 ) -> None:
@@ -610,8 +578,7 @@ def test_of_several_materials_that_with_the_most_faces_counts(
 def test_a_look_is_no_contact_material() -> None:
     records = records_of(
         """
-def Material "look" {
-}
+def Material "look" {}
 def Cube "cube" (prepend apiSchemas = ["PhysicsCollisionAPI", "MaterialBindingAPI"]) {
     rel material:binding = </look>
 }
@@ -620,7 +587,7 @@ def Cube "cube" (prepend apiSchemas = ["PhysicsCollisionAPI", "MaterialBindingAP
     assert only(records).material == ""
 
 
-@pytest.mark.parametrize(
+@each_case(
     "binding",
     ["rel material:binding = </cube>", "rel material:binding = </no/prim>", "rel material:binding = []"],
 )
@@ -633,14 +600,11 @@ def test_a_binding_to_no_material_binds_nothing(binding: str) -> None:
 def test_a_binding_that_is_no_relationship_is_named_once() -> None:
     records = records_of(
         """
-def Material "look" (prepend apiSchemas = ["PhysicsMaterialAPI"]) {
-}
+def Material "look" (prepend apiSchemas = ["PhysicsMaterialAPI"]) {}
 def Xform "robot" (prepend apiSchemas = ["MaterialBindingAPI"]) {
     string material:binding = "look"
-    def Cube "one" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
-    }
-    def Cube "two" {
-    }
+    def Cube "one" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {}
+    def Cube "two" {}
 }
 def Cube "good" (prepend apiSchemas = ["PhysicsCollisionAPI", "MaterialBindingAPI"]) {
     rel material:binding = </look>
@@ -659,12 +623,9 @@ def Cube "good" (prepend apiSchemas = ["PhysicsCollisionAPI", "MaterialBindingAP
 
 GROUPED = """
 def Xform "robot" {
-    def Cube "a" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
-    }
-    def Cube "b" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
-    }
-    def Cube "seen" {
-    }
+    def Cube "a" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {}
+    def Cube "b" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {}
+    def Cube "seen" {}
 }
 """
 
@@ -687,8 +648,7 @@ def PhysicsCollisionGroup "some" {
 def PhysicsCollisionGroup "by_expression" {
     uniform pathExpression collection:colliders:membershipExpression = "//b"
 }
-def PhysicsCollisionGroup "empty" {
-}
+def PhysicsCollisionGroup "empty" {}
 """
     )
     assert found == {"/robot/a": ("/all",), "/robot/b": ("/all", "/some", "/by_expression")}
@@ -728,8 +688,7 @@ def Camera "camera" {
 def Xform "scan" (prepend apiSchemas = ["RosTopicAPI"]) {
     custom string usd_ros_bridge:lidar:model = "x"
 }
-def Xform "quiet" (prepend apiSchemas = ["RosTopicAPI"]) {
-}
+def Xform "quiet" (prepend apiSchemas = ["RosTopicAPI"]) {}
 def Xform "no_interface" {
     custom string usd_ros_bridge:lidar:model = "x"
 }
@@ -748,7 +707,7 @@ def Xform "no_interface" {
 ORIGIN = "custom double usd_ros_bridge:georeference:latitude = {}\n"
 
 
-@pytest.mark.parametrize(("places", "expected"), [("abc", "/b"), ("ac", "/a"), ("c", "/a/scene"), ("", None)])
+@each_case(("places", "expected"), [("abc", "/b"), ("ac", "/a"), ("c", "/a/scene"), ("", None)])
 def test_the_origin_is_that_of_the_default_prim_else_of_a_root_else_of_a_scene(
     places: str, expected: str | None
 ) -> None:

@@ -11,149 +11,120 @@ import pytest
 from pxr import Usd, UsdPhysics, UsdShade
 from reading import physics_of
 
+from builders.assets import ARM, ASSETS, EXAMPLES, FLEET, ROVER, ROVER_IN_WORLD
 from usd_ros_bridge.model.physics_records import GeometryRecord, PhysicsRecords
 from usd_ros_bridge.model.records import fallback
 from usd_ros_bridge.usd import open_stage, quiet
 from usd_ros_bridge.usd.read.physics_reader import GREATEST_FLOAT
 
-ROOT = Path(__file__).parents[3]
-EXAMPLES = [
-    ROOT / "examples" / name
-    for name in (
-        "arm/arm.usda",
-        "fleet/fleet.usda",
-        "mujoco_loop/pan_tilt.usda",
-        "rover/rover.usda",
-        "rover/world.usda",
-    )
+FILES = [
+    ARM,
+    FLEET,
+    ROVER,
+    ROVER_IN_WORLD,
+    EXAMPLES / "mujoco_loop" / "pan_tilt.usda",
+    *sorted(
+        path
+        for path in ASSETS.glob("*.usda")
+        if path.name.startswith(("physics_", "scale_", "instance_", "payload_", "units_"))
+    ),
 ]
-ASSETS = sorted(
-    path
-    for path in (ROOT / "test/assets").glob("*.usda")
-    if path.name.startswith(("physics_", "scale_", "instance_", "payload_", "units_"))
-)
 
 MANY_KINDS = """
-def Scope "Materials"
-{
-    def Material "steel" (prepend apiSchemas = ["PhysicsMaterialAPI"])
-    {
+def Scope "Materials" {
+    def Material "steel" (prepend apiSchemas = ["PhysicsMaterialAPI"]) {
         float physics:staticFriction = 0.6
         float physics:dynamicFriction = 0.5
         float physics:restitution = 0.3
         float physics:density = 7850
     }
-    def Material "rubber" (prepend apiSchemas = ["PhysicsMaterialAPI"])
-    {
+    def Material "rubber" (prepend apiSchemas = ["PhysicsMaterialAPI"]) {
         float physics:staticFriction = 1.1
     }
 }
-
-def PhysicsScene "scene"
-{
+def PhysicsScene "scene" {
     vector3f physics:gravityDirection = (0, 0, -1)
     float physics:gravityMagnitude = 1.62
 }
-
-def PhysicsCollisionGroup "feet" (prepend apiSchemas = ["CollectionAPI:colliders"])
-{
+def PhysicsCollisionGroup "feet" (prepend apiSchemas = ["CollectionAPI:colliders"]) {
     rel collection:colliders:includes = [</Robot/foot>]
     rel collection:colliders:excludes = [</Robot/foot/heel>]
     rel physics:filteredGroups = [</floor_group>]
     string physics:mergeGroup = "soles"
 }
-
-def PhysicsCollisionGroup "floor_group" (prepend apiSchemas = ["CollectionAPI:colliders"])
-{
+def PhysicsCollisionGroup "floor_group" (prepend apiSchemas = ["CollectionAPI:colliders"]) {
     rel collection:colliders:includes = [</floor>]
     bool physics:invertFilteredGroups = 1
 }
-
-def Plane "floor" (prepend apiSchemas = ["PhysicsCollisionAPI"])
-{
+def Plane "floor" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
     uniform token axis = "Y"
 }
-
 def Xform "Robot" (
     prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsFilteredPairsAPI", "MaterialBindingAPI"]
-)
-{
+) {
     rel physics:filteredPairs = [</Robot/foot>, </floor>]
     rel material:binding:physics = </Materials/steel>
     double3 xformOp:translate = (1, 2, 3)
     uniform token[] xformOpOrder = ["xformOp:translate"]
 
-    def Sphere "ball" (prepend apiSchemas = ["PhysicsCollisionAPI"])
-    {
+    def Sphere "ball" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
         double radius = 0.25
         float3 xformOp:scale = (2, 2, 2)
         uniform token[] xformOpOrder = ["xformOp:scale"]
     }
-    def Cube "box" (prepend apiSchemas = ["PhysicsCollisionAPI", "MaterialBindingAPI"])
-    {
+    def Cube "box" (prepend apiSchemas = ["PhysicsCollisionAPI", "MaterialBindingAPI"]) {
         double size = 0.5
         rel material:binding = </Materials/rubber>
         float3 xformOp:scale = (1, 2, 3)
         uniform token[] xformOpOrder = ["xformOp:scale"]
     }
-    def Capsule "capsule" (prepend apiSchemas = ["PhysicsCollisionAPI"])
-    {
+    def Capsule "capsule" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
         bool physics:collisionEnabled = 0
         uniform token axis = "X"
         double height = 0.7
         double radius = 0.1
     }
-    def Cylinder "cylinder" (prepend apiSchemas = ["PhysicsCollisionAPI"])
-    {
+    def Cylinder "cylinder" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
         uniform token axis = "Y"
         float3 xformOp:scale = (2, 3, 2)
         uniform token[] xformOpOrder = ["xformOp:scale"]
     }
-    def Cone "cone" (prepend apiSchemas = ["PhysicsCollisionAPI"])
-    {
+    def Cone "cone" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
         double height = 0.3
     }
-    def Mesh "hull" (prepend apiSchemas = ["PhysicsCollisionAPI", "PhysicsMeshCollisionAPI"])
-    {
+    def Mesh "hull" (prepend apiSchemas = ["PhysicsCollisionAPI", "PhysicsMeshCollisionAPI"]) {
         uniform token physics:approximation = "convexHull"
         int[] faceVertexCounts = [3, 3, 3, 3]
         int[] faceVertexIndices = [0, 2, 1, 0, 1, 3, 1, 2, 3, 2, 0, 3]
         point3f[] points = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)]
     }
-    def Mesh "no_api" (prepend apiSchemas = ["PhysicsCollisionAPI"])
-    {
+    def Mesh "no_api" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
         uniform token physics:approximation = "boundingCube"
         int[] faceVertexCounts = [3]
         int[] faceVertexIndices = [0, 1, 2]
         point3f[] points = [(0, 0, 0), (1, 0, 0), (0, 1, 0)]
     }
-    def Xform "foot"
-    {
-        def Cube "toe" (prepend apiSchemas = ["PhysicsCollisionAPI", "PhysicsFilteredPairsAPI"])
-        {
+    def Xform "foot" {
+        def Cube "toe" (prepend apiSchemas = ["PhysicsCollisionAPI", "PhysicsFilteredPairsAPI"]) {
             rel physics:filteredPairs = </floor>
         }
-        def Cube "heel" (prepend apiSchemas = ["PhysicsCollisionAPI"])
-        {
-        }
+        def Cube "heel" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {}
     }
-    def PhysicsFixedJoint "glue"
-    {
+    def PhysicsFixedJoint "glue" {
         rel physics:body1 = </Robot>
         float physics:breakForce = 20
     }
-    def PhysicsFixedJoint "weld"
-    {
+    def PhysicsFixedJoint "weld" {
         rel physics:body1 = </Robot>
     }
 }
 """
 
 
-Read = tuple[Usd.Stage, PhysicsRecords, dict[Any, dict[str, Any]]]
+Parsed = dict[Any, dict[str, Any]]
 
 
-def parsed(stage: Usd.Stage) -> dict[Any, dict[str, Any]]:
+def parsed(stage: Usd.Stage) -> Parsed:
     """Descriptors by type and path; those that OpenUSD found fault with left out."""
     with warnings.catch_warnings(), quiet():
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -162,13 +133,6 @@ def parsed(stage: Usd.Stage) -> dict[Any, dict[str, Any]]:
         kind: {str(path): each for path, each in zip(*descriptors, strict=True) if each.isValid}
         for kind, descriptors in found.items()
     }
-
-
-@pytest.fixture(params=["many kinds", *EXAMPLES, *ASSETS], ids=lambda each: getattr(each, "name", each))
-def read(request: pytest.FixtureRequest, write: Any) -> Read:
-    path = write(MANY_KINDS) if request.param == "many kinds" else str(request.param)
-    stage = open_stage(path)
-    return stage, physics_of(stage), parsed(stage)
 
 
 Kind = UsdPhysics.ObjectType
@@ -206,8 +170,7 @@ def check_size(geometry: GeometryRecord, shape: Any) -> None:
         assert geometry.triangles is not None
 
 
-def test_colliders(read: Read) -> None:
-    _, records, oracle = read
+def check_colliders(records: PhysicsRecords, oracle: Parsed) -> None:
     shapes = {
         path: (name, shape) for kind, name in SHAPES.items() for path, shape in oracle.get(kind, {}).items()
     }
@@ -231,8 +194,7 @@ def _order(records: PhysicsRecords) -> Any:
     return [each.path for each in records.groups].index
 
 
-def test_bound_materials(read: Read) -> None:
-    stage, records, _ = read
+def check_bound_materials(stage: Usd.Stage, records: PhysicsRecords) -> None:
     for geometry in records.geometries:
         prim = stage.GetPrimAtPath(geometry.path)
         material, _ = UsdShade.MaterialBindingAPI(prim).ComputeBoundMaterial("physics")
@@ -241,8 +203,7 @@ def test_bound_materials(read: Read) -> None:
         assert geometry.material == expected, geometry.path
 
 
-def test_scenes(read: Read) -> None:
-    _, records, oracle = read
+def check_scenes(records: PhysicsRecords, oracle: Parsed) -> None:
     found = {each.path: each for each in records.scenes}
     assert found.keys() == oracle.get(Kind.Scene, {}).keys()
     for path, scene in oracle.get(Kind.Scene, {}).items():
@@ -252,8 +213,7 @@ def test_scenes(read: Read) -> None:
             assert found[path].gravity_magnitude == pytest.approx(scene.gravityMagnitude)
 
 
-def test_materials(read: Read) -> None:
-    _, records, oracle = read
+def check_materials(records: PhysicsRecords, oracle: Parsed) -> None:
     assert records.materials.keys() == oracle.get(Kind.RigidBodyMaterial, {}).keys()
     for path, material in oracle.get(Kind.RigidBodyMaterial, {}).items():
         record = records.materials[path]
@@ -263,8 +223,7 @@ def test_materials(read: Read) -> None:
         assert fallback(record, "density") == material.density
 
 
-def test_groups(read: Read) -> None:
-    _, records, oracle = read
+def check_groups(records: PhysicsRecords, oracle: Parsed) -> None:
     groups = {each.path: each for each in records.groups}
     assert groups.keys() == oracle.get(Kind.CollisionGroup, {}).keys()
     for path, group in oracle.get(Kind.CollisionGroup, {}).items():
@@ -275,8 +234,7 @@ def test_groups(read: Read) -> None:
             assert groups[path].invert == group.invertFilteredGroups
 
 
-def test_filtered_pairs(read: Read) -> None:
-    _, records, oracle = read
+def check_filtered_pairs(records: PhysicsRecords, oracle: Parsed) -> None:
     parsed_pairs = {
         path: set(map(str, each.filteredCollisions))
         for descriptors in oracle.values()
@@ -287,8 +245,7 @@ def test_filtered_pairs(read: Read) -> None:
     assert found == parsed_pairs
 
 
-def test_joint_breaks(read: Read) -> None:
-    _, records, oracle = read
+def check_joint_breaks(records: PhysicsRecords, oracle: Parsed) -> None:
     limits = {
         path: (joint.breakForce, joint.breakTorque)
         for descriptors in oracle.values()
@@ -296,3 +253,16 @@ def test_joint_breaks(read: Read) -> None:
         if hasattr(joint, "breakForce")
     }
     assert records.joint_breaks == {path: each for path, each in limits.items() if min(each) < GREATEST_FLOAT}
+
+
+@pytest.mark.parametrize("path", [None, *FILES], ids=lambda path: path.stem if path else "many kinds")
+def test_physics_is_what_openusd_parses(path: Path | None, write: Any) -> None:
+    stage = open_stage(str(path) if path else write(MANY_KINDS))
+    records, oracle = physics_of(stage), parsed(stage)
+    check_colliders(records, oracle)
+    check_bound_materials(stage, records)
+    check_scenes(records, oracle)
+    check_materials(records, oracle)
+    check_groups(records, oracle)
+    check_filtered_pairs(records, oracle)
+    check_joint_breaks(records, oracle)

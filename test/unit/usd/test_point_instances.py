@@ -11,19 +11,14 @@ from numpy.testing import assert_allclose
 from pxr import Gf, Sdf, Usd, UsdGeom
 from reading import physics_of
 
+from builders.stage_text import header, stage_of
+from case_tables import each_case
 from usd_ros_bridge.api import add_physics, load_plan, reread
 from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.model.physics import WORLD_BODY, Mesh, PhysicsScene
 from usd_ros_bridge.options import PlanOptions, ReadOptions
 
-HEADER = """#usda 1.0
-(
-    defaultPrim = "World"
-    metersPerUnit = 0.01
-    kilogramsPerUnit = 1
-    upAxis = "Y"
-)
-"""
+HEADER = header(meters=0.01, up="Y")
 PROTOTYPES = """
 over "Prototypes" {
     def Xform "crate" {
@@ -54,8 +49,7 @@ over "Prototypes" {
 """
 WORLD = """
 def Xform "World" {
-    def PhysicsScene "scene" {
-    }
+    def PhysicsScene "scene" {}
     def Material "rubber" (prepend apiSchemas = ["PhysicsMaterialAPI"]) {
         float physics:dynamicFriction = 0.7
     }
@@ -95,15 +89,9 @@ def placements() -> list[tuple[int, Gf.Vec3f, Gf.Quath, Gf.Vec3f]]:
     return found
 
 
-def stage_of(text: str) -> Usd.Stage:
-    stage = Usd.Stage.CreateInMemory()
-    stage.GetRootLayer().ImportFromString(HEADER + text)
-    return stage
-
-
 def instanced() -> Usd.Stage:
     """Returns a stage with an instancer below a body, and one of the scenery."""
-    stage = stage_of(WORLD + PROTOTYPES)
+    stage = stage_of(WORLD + PROTOTYPES, HEADER)
     for parent in PARENTS:
         instancer = UsdGeom.PointInstancer.Define(stage, f"{parent}/many")
         instancer.CreatePrototypesRel().SetTargets([Sdf.Path(f"/Prototypes/{name}") for name in NAMES])
@@ -119,7 +107,7 @@ def instanced() -> Usd.Stage:
 
 def referenced() -> Usd.Stage:
     """Returns the same with a reference for each instance, where UsdGeom says that it is."""
-    stage, source = stage_of(WORLD + PROTOTYPES), instanced()
+    stage, source = stage_of(WORLD + PROTOTYPES, HEADER), instanced()
     for parent in PARENTS:
         UsdGeom.Xform.Define(stage, f"{parent}/many")
         matrices = UsdGeom.PointInstancer.Get(source, f"{parent}/many").ComputeInstanceTransformsAtTime(
@@ -142,7 +130,6 @@ def referenced() -> Usd.Stage:
 
 def scene_of(stage: Usd.Stage) -> PhysicsScene:
     plan = load_plan(stage, physics=True)
-    assert plan.physics is not None
     assert not [each for each in plan.diagnostics if each.code == "1.3.point_instancer"]
     return plan.physics
 
@@ -222,8 +209,7 @@ def Xform "World" {
                 rel prototypes = </World/outer/pile/inner/ball>
                 int[] protoIndices = [0, 0, 0]
                 point3f[] positions = [(0, 1, 0), (0, 2, 0), (0, 3, 0)]
-                def Sphere "ball" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
-                }
+                def Sphere "ball" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {}
             }
         }
     }
@@ -232,7 +218,7 @@ def Xform "World" {
 
 
 def test_instancers_nest() -> None:
-    records = physics_of(stage_of(NESTED)).geometries
+    records = physics_of(stage_of(NESTED, HEADER)).geometries
     assert [each.path for each in records][:2] == [
         "/World/outer/pile_0/inner/ball_0",
         "/World/outer/pile_0/inner/ball_1",
@@ -242,7 +228,7 @@ def test_instancers_nest() -> None:
 
 
 def told(text: str, **options: Any) -> list[tuple[str, str, str]]:
-    records = physics_of(stage_of(text), **options)
+    records = physics_of(stage_of(text, HEADER), **options)
     return [(each.severity, each.path, each.message) for each in records.diagnostics]
 
 
@@ -252,14 +238,13 @@ def Xform "World" {{
     def PointInstancer "many" {{
         rel prototypes = </World/many/ball>
         {content}
-        def Sphere "ball" (prepend apiSchemas = ["PhysicsCollisionAPI"{prototype}]) {{
-        }}
+        def Sphere "ball" (prepend apiSchemas = ["PhysicsCollisionAPI"{prototype}]) {{}}
     }}
 }}
 """
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("content", "severity", "message"),
     [
         ("", "warning", "has no instances"),
@@ -290,12 +275,11 @@ TWO = "int[] protoIndices = [0, 0]\npoint3f[] positions = [(0, 0, 0), (1, 0, 0)]
 
 
 def test_the_limit_of_prims_holds_however_physics_is_read() -> None:
-    stage = stage_of(one_instancer(TWO))
+    stage = stage_of(one_instancer(TWO), HEADER)
     options = ReadOptions(max_prims=1)
     made = load_plan(stage, read_options=options, physics=True)
     later = add_physics(load_plan(stage, read_options=options))
     for plan in (made, later, reread(made, PlanOptions())()):
-        assert plan.physics is not None
         assert not plan.physics.colliders
         assert "1.3.point_instancer" in {each.code for each in plan.diagnostics}
     assert len(load_plan(stage, physics=True).physics.colliders) == 2
@@ -336,8 +320,7 @@ def PointInstancer "many" {
 
 
 def test_a_prototype_with_a_rigid_body_is_reported() -> None:
-    plan = load_plan(stage_of(one_instancer(TWO, ', "PhysicsRigidBodyAPI"')), physics=True)
-    assert plan.physics is not None
+    plan = load_plan(stage_of(one_instancer(TWO, ', "PhysicsRigidBodyAPI"'), HEADER), physics=True)
     assert plan.physics.bodies == ()
     assert [each.body for each in plan.physics.colliders] == [WORLD_BODY] * 2
     (found,) = [each for each in plan.diagnostics if each.code == "1.3.point_instancer"]

@@ -14,7 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pxr import Usd
 
+from builders.assets import FLEET
+from builders.stage_text import header
 from builders.stages import write_fleet
+from case_tables import each_case
 from usd_ros_bridge.api import load_plan, read_opinions, reread
 from usd_ros_bridge.errors import AssetError, OptionError, VariantError
 from usd_ros_bridge.export.plan_json import plan_to_json
@@ -27,25 +30,15 @@ from usd_ros_bridge.usd.edit.spawn import Spawner
 from usd_ros_bridge.usd.edit.variants import VariantEditor
 from usd_ros_bridge.usd.population import left_out
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
-FLEET = EXAMPLES / "fleet" / "fleet.usda"
-HEAD = """#usda 1.0
-( defaultPrim = "World"
-  metersPerUnit = 1
-  kilogramsPerUnit = 1
-  timeCodesPerSecond = 1
-  upAxis = "Z" )
-"""
+HEAD = header()
 ROBOT = """
-    def Xform "%(name)s" ( prepend apiSchemas = ["RosContextAPI"] )
-    {
+    def Xform "%(name)s" ( prepend apiSchemas = ["RosContextAPI"] ) {
         string ros:context:namespace = "%(name)s"
         double3 xformOp:translate = (%(x)s, 0.1, 0)
         uniform token[] xformOpOrder = ["xformOp:translate"]
         def Xform "base" ( prepend apiSchemas = ["PhysicsRigidBodyAPI", "RosFrameAPI"] ) {}
         def Xform "arm" ( prepend apiSchemas = ["PhysicsRigidBodyAPI", "RosFrameAPI"] ) {}
-        def PhysicsRevoluteJoint "joint"
-        {
+        def PhysicsRevoluteJoint "joint" {
             rel physics:body0 = <../base>
             rel physics:body1 = <../arm>
         }
@@ -122,8 +115,7 @@ def test_prims_of_robots_of_others_are_not_composed(tmp_path: Path) -> None:
     assert_same(got, cut(asset, shard="2/4"))
 
 
-@pytest.mark.parametrize("flat", [False, True])
-@pytest.mark.parametrize("shards", [1, 3, 5, 14])
+@each_case(("shards", "flat"), [(1, False), (3, False), (14, False), (5, True)])
 def test_a_fleet_that_is_composed_in_part_equals_the_part_of_the_whole(
     tmp_path: Path, shards: int, flat: bool
 ) -> None:
@@ -133,9 +125,7 @@ def test_a_fleet_that_is_composed_in_part_equals_the_part_of_the_whole(
         assert_same(plan(asset, shard=shard), cut(asset, shard=shard))
 
 
-@pytest.mark.parametrize(
-    "contexts", [("/Fleet/arm",), ("rover_*",), ("!rover_1",), ("/",), ("/Fleet/rover_1", "/")]
-)
+@each_case("contexts", [("/Fleet/arm",), ("rover_*",), ("!rover_1",), ("/",), ("/Fleet/rover_1", "/")])
 def test_the_fleet_example_in_part_equals_the_part_of_the_whole(contexts: tuple[str, ...]) -> None:
     got = plan(FLEET, *contexts)
     assert_same(got, cut(FLEET, *contexts))
@@ -158,7 +148,7 @@ def test_robots_without_ros_schemas_are_left_out_by_their_isaac_schema(tmp_path:
     assert ([robot.path for robot in got.robots], hidden(got)) == (["/World"], [])
 
 
-@pytest.mark.parametrize("payloads", ["all", "none"])
+@each_case("payloads", ["all", "none"])
 def test_payloads_of_other_robots_are_not_composed(tmp_path: Path, payloads: Any) -> None:
     write_fleet(tmp_path, robots=4, links=3)
     asset = tmp_path / "fleet.usda"
@@ -243,11 +233,7 @@ TIES: dict[str, tuple[dict[str, str], str, str]] = {
         }""",
         "abc",
     ),
-    "a group of colliders": (
-        {},
-        GROUP % "rel collection:colliders:includes = [</World/b>, </World/c>]",
-        "",
-    ),
+    "a group of colliders": ({}, GROUP % "rel collection:colliders:includes = [</World/b>, </World/c>]", ""),
     "a robot's group of others": (
         {"b": GROUP % "rel collection:colliders:includes = </World/trailer>"},
         "",
@@ -277,7 +263,7 @@ TIES: dict[str, tuple[dict[str, str], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("tie", TIES)
+@each_case("tie", TIES)
 def test_robots_that_others_need_are_composed(tmp_path: Path, tie: str) -> None:
     more, outside, needed = TIES[tie]
     trailer = 'def Xform "trailer" ( prepend apiSchemas = ["PhysicsRigidBodyAPI"] ) {}\n'
@@ -357,7 +343,7 @@ _PIECES = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_PIECES, st.sampled_from(NAMES), st.integers(1, 4), st.integers(1, 4))
 def test_whatever_ties_robots_the_part_is_that_of_the_whole(
     tmp_path: Path, pieces: dict[str, list[str]], other: str, number: int, shards: int
@@ -420,32 +406,26 @@ def test_undoing_a_change_composes_what_was_composed(tmp_path: Path) -> None:
 VARIANTS = """
     def Xform "d" ( prepend apiSchemas = ["RosContextAPI"]
         variants = { string kind = "one" }
-        prepend variantSets = "kind" )
-    {
+        prepend variantSets = "kind" ) {
         variantSet "kind" = {
             "one" {
                 string ros:context:namespace = "d"
-                def Xform "base" ( prepend apiSchemas = ["PhysicsRigidBodyAPI", "RosFrameAPI"] ) {
-                }
+                def Xform "base" ( prepend apiSchemas = ["PhysicsRigidBodyAPI", "RosFrameAPI"] ) {}
             }
             "two" {
                 string ros:context:namespace = "other"
-                def Xform "body" ( prepend apiSchemas = ["PhysicsRigidBodyAPI", "RosFrameAPI"] ) {
-                }
+                def Xform "body" ( prepend apiSchemas = ["PhysicsRigidBodyAPI", "RosFrameAPI"] ) {}
             }
         }
     }
     def Scope "more" ( variants = { string robots = "few" }
-        prepend variantSets = "robots" )
-    {
+        prepend variantSets = "robots" ) {
         variantSet "robots" = {
-            "few" {
-            }
+            "few" {}
             "many" {
                 def Xform "e" ( prepend apiSchemas = ["RosContextAPI"] ) {
                     string ros:context:namespace = "e"
-                    def Xform "base" ( prepend apiSchemas = ["PhysicsRigidBodyAPI", "RosFrameAPI"] ) {
-                    }
+                    def Xform "base" ( prepend apiSchemas = ["PhysicsRigidBodyAPI", "RosFrameAPI"] ) {}
                 }
             }
         }
@@ -526,8 +506,7 @@ def robots_in_files(folder: Path, count: int = 3) -> Path:
             HEAD.replace("World", "robot")
             + f"""def Xform "robot" ( prepend apiSchemas = ["RosContextAPI"] ) {{
                 string ros:context:namespace = "r{number}"
-                def Xform "arm" ( prepend references = @./arm_{number}.usda@ ) {{
-                }}
+                def Xform "arm" ( prepend references = @./arm_{number}.usda@ ) {{}}
             }}\n"""
         )
         members += f'def Xform "r{number}" ( prepend references = @./robot_{number}.usda@ ) {{}}\n'
@@ -536,7 +515,7 @@ def robots_in_files(folder: Path, count: int = 3) -> Path:
     return asset
 
 
-@pytest.mark.parametrize("private_copies", [False, True])
+@each_case("private_copies", [False, True])
 def test_files_of_robots_that_are_left_out_are_watched_and_read_again(
     tmp_path: Path, private_copies: bool
 ) -> None:

@@ -20,8 +20,7 @@ PART = """#usda 1.0
 (
     defaultPrim = "part"
 )
-def Xform "part"
-{{
+def Xform "part" {{
     double x = {0}
 }}
 """
@@ -31,20 +30,11 @@ ROOT = """#usda 1.0
     defaultPrim = "robot"
     subLayers = [@layer.usda@]
 )
-def Xform "robot"
-{
-    def "packaged" (references = @package://parts/packaged.usda@)
-    {
-    }
-    def "zipped" (references = @zipped.usdz@)
-    {
-    }
-    def "paid" (payload = @./deep/paid.usda@)
-    {
-    }
-    def "absent" (references = @absent.usda@)
-    {
-    }
+def Xform "robot" {
+    def "packaged" (references = @package://parts/packaged.usda@) {}
+    def "zipped" (references = @zipped.usdz@) {}
+    def "paid" (payload = @./deep/paid.usda@) {}
+    def "absent" (references = @absent.usda@) {}
 }
 """
 

@@ -8,13 +8,14 @@ import pytest
 from pxr import Sdf, Usd
 from reading import check_reading
 
+from builders.stage_text import stage_of
 from builders.stages import write_fleet
+from case_tables import each_case
 from usd_ros_bridge.usd import read_stage
 from usd_ros_bridge.usd.read.properties import UNREPEATED, PrimReader
 
 LINK = """
-        def Xform "link" (prepend apiSchemas = ["PhysicsRigidBodyAPI"])
-        {
+        def Xform "link" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {
             double3 xformOp:translate = (0, 0, 0.5)
             uniform token[] xformOpOrder = ["xformOp:translate"]
         }
@@ -23,8 +24,7 @@ LINK = """
 
 def joint(body0: str, body1: str, *, name: str = "joint") -> str:
     return f"""
-        def PhysicsRevoluteJoint "{name}"
-        {{
+        def PhysicsRevoluteJoint "{name}" {{
             rel physics:body0 = <{body0}>
             rel physics:body1 = <{body1}>
         }}
@@ -47,8 +47,7 @@ def members(arc: str, count: int = 3, more: str = "") -> str:
     def Xform "r{number}" (
         prepend {arc}
         {more if number == 1 else ""}
-    )
-    {{
+    ) {{
         string ros:context:namespace = "r{number}"
         double3 xformOp:translate = ({number}.5, 0.25, -7)
         uniform token[] xformOpOrder = ["xformOp:translate"]
@@ -56,12 +55,6 @@ def members(arc: str, count: int = 3, more: str = "") -> str:
 """
         for number in range(count)
     )
-
-
-def stage_of(text: str) -> Usd.Stage:
-    stage = Usd.Stage.CreateInMemory()
-    assert stage.GetRootLayer().ImportFromString(f"#usda 1.0\n{text}")
-    return stage
 
 
 def layer_of(text: str) -> Sdf.Layer:
@@ -73,7 +66,7 @@ def layer_of(text: str) -> Sdf.Layer:
 OWN_JOINT = joint("ROBOT/base", "ROBOT/link")
 
 
-@pytest.mark.parametrize("arc", ["references", "payload", "inherits", "specializes"])
+@each_case("arc", ["references", "payload", "inherits", "specializes"])
 def test_robots_by_any_arc_are_read_once(arc: str) -> None:
     text = robot("/_robot", OWN_JOINT, kind="class", name="_robot")
     records = check_reading(
@@ -82,8 +75,8 @@ def test_robots_by_any_arc_are_read_once(arc: str) -> None:
     assert [record.body1 for record in records.joints] == [(f"/w/r{number}/link",) for number in range(3)]
 
 
-@pytest.mark.parametrize("arc", ["references", "inherits", "specializes"])
-@pytest.mark.parametrize("target", ["/w/r0/link", "/w/ground", "/w/r1/link"])
+@each_case("arc", ["references", "inherits", "specializes"])
+@each_case("target", ["/w/r0/link", "/w/ground", "/w/r1/link"])
 def test_a_target_that_stays_where_it_is_keeps_robots_from_being_read_once(arc: str, target: str) -> None:
     text = robot("/_robot", joint("ROBOT/base", target), kind="class", name="_robot")
     ground = 'def Xform "ground" {}\n'
@@ -92,7 +85,7 @@ def test_a_target_that_stays_where_it_is_keeps_robots_from_being_read_once(arc: 
     )
 
 
-@pytest.mark.parametrize("target", ["/w/r0/link", "/w/_robot/link"])
+@each_case("target", ["/w/r0/link", "/w/_robot/link"])
 def test_a_class_beside_its_robots_says_not_whose_target_it_names(target: str) -> None:
     text = robot("/w/_robot", joint("ROBOT/base", target), kind="class", name="_robot")
     check_reading(stage_of(f'def Xform "w" {{ {text} {members("inherits = </w/_robot>")} }}'))
@@ -114,7 +107,7 @@ def test_modules_referenced_twice_within_a_robot_are_read_right() -> None:
     assert records.joints[4].body1 == ("/w/r1/arm/b",)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "difference",
     [
         "instanceable = true",
@@ -129,8 +122,7 @@ def test_a_robot_whose_root_differs_is_read_right(difference: str) -> None:
         prepend apiSchemas = ["RosContextAPI"]
         variants = { string size = "small" }
         prepend variantSets = "size"
-    )
-    {
+    ) {
         variantSet "size" = {
             "small" { def Xform "base" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {} LINK }
             "big" { def Xform "base" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) { double scale = 2 } LINK }
@@ -183,7 +175,7 @@ def test_a_masked_stage_has_the_prims_it_has(tmp_path: Path) -> None:
     assert [joint.path.split("/")[2] for joint in records.joints] == ["robot_0"] * 3 + ["robot_2"] * 3
 
 
-@pytest.mark.parametrize("flattened", [0, 1])
+@each_case("flattened", [0, 1])
 def test_a_robot_scaled_to_nothing_is_no_measure_for_others(flattened: int) -> None:
     layer = layer_of(robot("/robot", OWN_JOINT))
     text = members(f"references = @{layer.identifier}@</robot>")

@@ -44,11 +44,9 @@ def test_a_robot_after_thousands_of_prims_that_repeat_nothing_is_read_all_the_sa
     records = records_of(
         scenery
         + """
-def Xform "Robot" (prepend apiSchemas = ["RosContextAPI", "PhysicsRigidBodyAPI"])
-{
+def Xform "Robot" (prepend apiSchemas = ["RosContextAPI", "PhysicsRigidBodyAPI"]) {
     def Xform "mast" {}
-    def PhysicsFixedJoint "anchor"
-    {
+    def PhysicsFixedJoint "anchor" {
         rel physics:body1 = </Robot>
     }
 }
@@ -67,12 +65,10 @@ def test_thousands_of_samples_that_differ_at_the_last_only() -> None:
     angles = ", ".join(f"{time}: {time % 90}" for time in range(count))
     records = records_of(
         f"""
-def Xform "Robot" (prepend apiSchemas = ["RosContextAPI", "PhysicsRigidBodyAPI"])
-{{
+def Xform "Robot" (prepend apiSchemas = ["RosContextAPI", "PhysicsRigidBodyAPI"]) {{
     double3 xformOp:translate.timeSamples = {{ {still}, {count - 1}: (2, 0, 0) }}
     uniform token[] xformOpOrder = ["xformOp:translate"]
-    def PhysicsRevoluteJoint "joint"
-    {{
+    def PhysicsRevoluteJoint "joint" {{
         float state:angular:physics:position.timeSamples = {{ {angles} }}
     }}
 }}

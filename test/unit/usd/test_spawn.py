@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from pxr import Usd, UsdGeom
 
+from case_tables import each_case
 from usd_ros_bridge import load_plan
 from usd_ros_bridge.spatial.transforms import exponential, pose
 from usd_ros_bridge.usd.edit.spawn import MissingAssetsError, Spawner, UnreadableError
@@ -16,19 +17,12 @@ BOX = """#usda 1.0
     metersPerUnit = {unit}
     upAxis = "{axis}"
 )
-def Xform "box" (
-    prepend apiSchemas = ["PhysicsRigidBodyAPI", "RosContextAPI"]
-)
-{{
+def Xform "box" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "RosContextAPI"]) {{
     string ros:context:namespace = "authored"
     double3 xformOp:translate = (7, 7, 7)
     float3 xformOp:scale = (2, 2, 2)
     uniform token[] xformOpOrder = ["xformOp:translate", "xformOp:scale"]
-    def Cube "shape" (
-        prepend apiSchemas = ["PhysicsCollisionAPI"]
-    )
-    {{
-    }}
+    def Cube "shape" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {{}}
 }}
 """
 
@@ -46,8 +40,8 @@ def make_box(folder, unit=1.0, axis="Z"):
     return file
 
 
-@pytest.mark.parametrize("axis", ["Z", "Y"])
-@pytest.mark.parametrize("unit", [1.0, 0.01])
+@each_case("axis", ["Z", "Y"])
+@each_case("unit", [1.0, 0.01])
 def test_place_is_in_metres_and_z_up_whatever_the_stage(tmp_path, unit, axis):
     stage = make_stage(unit, axis)
     wanted = pose((1.0, 2.0, 3.0), exponential(np.array([0.3, -0.2, 0.9])))

@@ -11,6 +11,7 @@ import pytest
 from pxr import Sdf, Usd
 from reading import read_asset
 
+from case_tables import each_case
 from usd_ros_bridge.model.records import DiffDriveRecord, JointStateBroadcasterRecord, fallback
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.runtime.plan_binding import same
@@ -26,15 +27,12 @@ def codes(records: StageRecords) -> list[str]:
 
 
 ROBOT = """
-def Xform "Robot" (prepend apiSchemas = ["RosContextAPI"])
-{
+def Xform "Robot" (prepend apiSchemas = ["RosContextAPI"]) {
     string ros:context:namespace = "robot_1"
-    def Xform "base" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsArticulationRootAPI"])
-    {
+    def Xform "base" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsArticulationRootAPI"]) {
         bool physics:kinematicEnabled = true
         def Xform "mount" {
-            def Xform "lidar" (prepend apiSchemas = ["RosTopicAPI", "RosFrameAPI"])
-            {
+            def Xform "lidar" (prepend apiSchemas = ["RosTopicAPI", "RosFrameAPI"]) {
                 uniform token ros:topic:role = "publisher"
                 uniform string ros:topic:name = "scan"
                 uniform string ros:topic:type = "sensor_msgs/msg/LaserScan"
@@ -45,8 +43,7 @@ def Xform "Robot" (prepend apiSchemas = ["RosContextAPI"])
         }
         def Scope "looks" {}
     }
-    def Xform "wheel" (prepend apiSchemas = ["PhysicsRigidBodyAPI"])
-    {
+    def Xform "wheel" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {
         double3 xformOp:translate = (0, 1, 0)
         quatf xformOp:orient = (0, 0, 0, 1)
         uniform token[] xformOpOrder = ["xformOp:translate", "xformOp:orient"]
@@ -54,8 +51,7 @@ def Xform "Robot" (prepend apiSchemas = ["RosContextAPI"])
     def PhysicsRevoluteJoint "wheel_joint" (
         prepend apiSchemas = ["PhysicsDriveAPI:angular", "NewtonMimicAPI", "PhysicsJointStateAPI:angular"]
         displayName = "wheel-joint"
-    )
-    {
+    ) {
         rel physics:body0 = </Robot/base>
         rel physics:body1 = </Robot/wheel>
         uniform token physics:axis = "Y"
@@ -70,8 +66,7 @@ def Xform "Robot" (prepend apiSchemas = ["RosContextAPI"])
         double[] mjc:solreflimit = [0.02, 1]
         custom string ros:joint:name = "left_wheel"
     }
-    def PhysicsJoint "six" (prepend apiSchemas = ["PhysicsLimitAPI:rotX", "PhysicsLimitAPI:transZ"])
-    {
+    def PhysicsJoint "six" (prepend apiSchemas = ["PhysicsLimitAPI:rotX", "PhysicsLimitAPI:transZ"]) {
         rel physics:body1 = </Robot/wheel>
         rel physics:body0
         float limit:rotX:physics:low = -5
@@ -152,19 +147,15 @@ def test_xforms_hold_what_records_name_their_ancestors_and_xforms_below_bodies(r
 def test_missing_targets_are_not_among_the_xforms(read: Read) -> None:
     records = read(
         """
-def Xform "Robot" (prepend apiSchemas = ["IsaacRobotAPI"])
-{
+def Xform "Robot" (prepend apiSchemas = ["IsaacRobotAPI"]) {
     rel isaac:physics:robotLinks = [</Robot/here/below>, </Robot/gone>]
     rel isaac:physics:robotJoints = </Robot/joint>
-    def Xform "here"
-    {
-        def "below" (prepend apiSchemas = ["IsaacLinkAPI"])
-        {
+    def Xform "here" {
+        def "below" (prepend apiSchemas = ["IsaacLinkAPI"]) {
             string isaac:nameOverride = "L"
         }
     }
-    def PhysicsPrismaticJoint "joint" (prepend apiSchemas = ["IsaacJointAPI"])
-    {
+    def PhysicsPrismaticJoint "joint" (prepend apiSchemas = ["IsaacJointAPI"]) {
         string isaac:NameOverride = "slide"
         token[] isaac:physics:DofOffsetOpOrder = ["TransX", "RotX"]
         int isaac:physics:Tr_X:DoFOffset = 4
@@ -191,8 +182,7 @@ def test_only_active_defined_and_concrete_prims_count(read: Read) -> None:
     topic = '(prepend apiSchemas = ["RosTopicAPI"])'
     records = read(
         f"""
-def Xform "Robot"
-{{
+def Xform "Robot" {{
     def Xform "yes" {topic} {{}}
     def Xform "inactive" (
         active = false
@@ -203,8 +193,7 @@ def Xform "Robot"
     {{
         def "below" {topic} {{}}
     }}
-    over "nothing"
-    {{
+    over "nothing" {{
         def "inside" {topic} {{}}
     }}
 }}
@@ -228,16 +217,13 @@ def Xform "Robot" (
 
 
 ARM = """
-def Xform "Robot" (prepend apiSchemas = ["RosContextAPI"])
-{
+def Xform "Robot" (prepend apiSchemas = ["RosContextAPI"]) {
     string ros:context:namespace = "arm"
-    def Xform "link" (prepend apiSchemas = ["PhysicsRigidBodyAPI"])
-    {
+    def Xform "link" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {
         double3 xformOp:translate = (0, 0, 1)
         uniform token[] xformOpOrder = ["xformOp:translate"]
     }
-    def PhysicsFixedJoint "joint"
-    {
+    def PhysicsFixedJoint "joint" {
         rel physics:body1 = </Robot/link>
         int physics:jointEnabled = 1
     }
@@ -249,14 +235,11 @@ def test_clones_of_one_robot_differ_in_paths_and_overrides_only(read: Read, writ
     write(ARM, "arm.usda")
     records = read(
         """
-def Xform "Robot"
-{
-    def "a" (prepend references = @./arm.usda@)
-    {
+def Xform "Robot" {
+    def "a" (prepend references = @./arm.usda@) {
         string ros:context:namespace = "a"
     }
-    def "b" (prepend references = @./arm.usda@)
-    {
+    def "b" (prepend references = @./arm.usda@) {
         double3 xformOp:translate = (5, 0, 0)
         uniform token[] xformOpOrder = ["xformOp:translate"]
     }
@@ -284,17 +267,14 @@ def Xform "Robot"
 def test_controllers_and_their_collections(read: Read) -> None:
     records = read(
         """
-def Xform "Robot"
-{
-    def Scope "Control" (prepend apiSchemas = ["RosControlDiffDriveAPI", "CollectionAPI:wheels"])
-    {
+def Xform "Robot" {
+    def Scope "Control" (prepend apiSchemas = ["RosControlDiffDriveAPI", "CollectionAPI:wheels"]) {
         rel ros:diff_drive:left_wheels = </Robot/Control.collection:wheels>
         uniform double ros:diff_drive:wheel_radius = 0.1
         uniform double ros:diff_drive:linear:x:max_velocity = 2
         rel collection:wheels:includes = [</Robot/z>, </Robot/a>]
     }
-    def Scope "Report" (prepend apiSchemas = ["RosControlJointStateBroadcasterAPI"])
-    {
+    def Scope "Report" (prepend apiSchemas = ["RosControlJointStateBroadcasterAPI"]) {
         rel ros:joint_state_broadcaster:publisher = </Robot/pub>
         bool control:starts_enabled = false
     }
@@ -315,8 +295,7 @@ def Xform "Robot"
 def test_cameras(read: Read) -> None:
     (camera,) = read(
         """
-def Camera "Robot"
-{
+def Camera "Robot" {
     float focalLength = 24
     float2 clippingRange = (0.1, 100)
     custom int2 usd_ros_bridge:camera:resolution = (320, 200)
@@ -332,29 +311,23 @@ def Camera "Robot"
 def test_time_samples_of_xforms(read: Read) -> None:
     records = read(
         """
-def Xform "Robot" (prepend apiSchemas = ["RosContextAPI"])
-{
-    def Xform "lift"
-    {
+def Xform "Robot" (prepend apiSchemas = ["RosContextAPI"]) {
+    def Xform "lift" {
         double3 xformOp:translate.timeSamples = { 1: (0, 0, 1), 3: (0, 0, 3) }
         uniform token[] xformOpOrder = ["xformOp:translate"]
-        def Xform "plate" (prepend apiSchemas = ["RosFrameAPI"])
-        {
+        def Xform "plate" (prepend apiSchemas = ["RosFrameAPI"]) {
             double3 xformOp:translate.timeSamples = { 1: (1, 0, 0), 2: (2, 0, 0) }
             uniform token[] xformOpOrder = ["xformOp:translate"]
         }
-        def Xform "apart" (prepend apiSchemas = ["RosFrameAPI"])
-        {
+        def Xform "apart" (prepend apiSchemas = ["RosFrameAPI"]) {
             uniform token[] xformOpOrder = ["!resetXformStack!"]
         }
     }
-    def Xform "still" (prepend apiSchemas = ["RosFrameAPI"])
-    {
+    def Xform "still" (prepend apiSchemas = ["RosFrameAPI"]) {
         double3 xformOp:translate.timeSamples = { 1: (7, 0, 0), 2: (7, 0, 0) }
         uniform token[] xformOpOrder = ["xformOp:translate"]
     }
-    def Xform "one" (prepend apiSchemas = ["RosFrameAPI"])
-    {
+    def Xform "one" (prepend apiSchemas = ["RosFrameAPI"]) {
         double3 xformOp:translate.timeSamples = { 4: (9, 0, 0) }
         uniform token[] xformOpOrder = ["xformOp:translate"]
     }
@@ -378,8 +351,7 @@ def Xform "Robot" (prepend apiSchemas = ["RosContextAPI"])
 def test_time_samples_of_joint_positions(read: Read) -> None:
     records = read(
         """
-def PhysicsRevoluteJoint "Robot" (prepend apiSchemas = ["PhysicsDriveAPI:angular"])
-{
+def PhysicsRevoluteJoint "Robot" (prepend apiSchemas = ["PhysicsDriveAPI:angular"]) {
     float state:angular:physics:position.timeSamples = { 0: 10, 2: 20 }
     float drive:angular:physics:targetPosition.timeSamples = { 1: 5 }
     float physics:lowerLimit.timeSamples = { 5: -30, 6: -40 }
@@ -429,7 +401,7 @@ def test_unauthored_metrics_are_those_of_openusd(read: Read) -> None:
     assert metrics.authored == frozenset()
 
 
-@pytest.mark.parametrize("name", ["", '( defaultPrim = "Gone" )'])
+@each_case("name", ["", '( defaultPrim = "Gone" )'])
 def test_no_default_prim(read: Read, name: str) -> None:
     records = read('def Xform "Robot" {}', header=f"#usda 1.0\n{name}\n")
     assert records.default_prim is None
@@ -456,8 +428,7 @@ def test_a_layer_that_is_no_text_is_reported(read: Read, write: Write, tmp_path:
 def test_broken_composition_is_reported_with_the_prim(read: Read) -> None:
     records = read(
         """
-def Xform "Robot"
-{
+def Xform "Robot" {
     def "a" (prepend references = @./gone.usda@) {}
     def "b" (prepend payload = @./gone.usda@</X>) {}
     def "c" (prepend references = </Nowhere>) {}
@@ -508,7 +479,7 @@ def test_reading_twice_gives_the_same(write: Write) -> None:
     assert list(first.order.items()) == list(second.order.items())
 
 
-@pytest.mark.parametrize("order", ["bool xformOpOrder = 0", 'string[] xformOpOrder = ["xformOp:translate"]'])
+@each_case("order", ["bool xformOpOrder = 0", 'string[] xformOpOrder = ["xformOp:translate"]'])
 def test_an_order_of_ops_of_another_type_is_a_transform_that_is_not_known(read: Read, order: str) -> None:
     """OpenUSD would take the prim to be where its parent is, in silence."""
     text = f'def Xform "Robot"\n{{\ndouble3 xformOp:translate = (1, 2, 3)\nuniform {order}\n}}\n'
@@ -518,8 +489,7 @@ def test_an_order_of_ops_of_another_type_is_a_transform_that_is_not_known(read: 
 def test_nan_and_infinity_pass_through(read: Read) -> None:
     records = read(
         """
-def Xform "Robot" (prepend apiSchemas = ["RosTopicAPI"])
-{
+def Xform "Robot" (prepend apiSchemas = ["RosTopicAPI"]) {
     uniform double ros:topic:publish_rate = nan
     double3 xformOp:translate = (nan, inf, 0)
     uniform token[] xformOpOrder = ["xformOp:translate"]
@@ -533,8 +503,7 @@ def Xform "Robot" (prepend apiSchemas = ["RosTopicAPI"])
 def test_blocked_values_are_not_authored(read: Read) -> None:
     (topic,) = read(
         """
-def Xform "Robot" (prepend apiSchemas = ["RosTopicAPI"])
-{
+def Xform "Robot" (prepend apiSchemas = ["RosTopicAPI"]) {
     uniform double ros:topic:publish_rate = None
     uniform int ros:topic:qos:depth = None
     uniform bool ros:topic:starts_enabled = None
@@ -565,7 +534,7 @@ def test_whoever_reads_may_pause_between_prims_or_stop_there(write: Write) -> No
     assert same(read_stage(stage, asset=records.asset), records)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "shown"),
     [
         # What usdex.core.getValidPrimName and NameCache of OpenUSD Exchange 3.0.1 make of names.
@@ -588,7 +557,7 @@ def test_names_that_converters_made_are_known(name: str, shown: str) -> None:
     assert is_name_of(name, shown)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "shown"),
     [
         ("left_arm", "Left Arm"),
@@ -611,8 +580,7 @@ def test_a_number_is_no_part_of_the_name_where_a_sibling_has_it(read: Read) -> N
 def Xform "tn__2dof_" (
     prepend apiSchemas = ["RosContextAPI"]
     displayName = "2dof"
-)
-{
+) {
     def Xform "base" {
         def Mesh "wheel" {}
         def Xform "wheel_1" (
@@ -644,21 +612,14 @@ def Xform "tn__2dof_" (
 
 
 LINKS = """
-def Xform "robot"
-{
+def Xform "robot" {
     def Xform "footprint" {
-        def Xform "base" (
-            prepend apiSchemas = ["PhysicsRigidBodyAPI"]
-        )
-        {
+        def Xform "base" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {
             def Xform "tool" {
                 def Xform "tip" {
                     def Camera "eye" {}
                 }
-                def Xform "finger" (
-                    prepend apiSchemas = ["PhysicsRigidBodyAPI"]
-                )
-                {
+                def Xform "finger" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {
                     def Cube "pad" {}
                 }
             }
@@ -674,9 +635,7 @@ def Xform "robot"
             }
             def Xform "part" (
                 prepend references = </library>
-            )
-            {
-            }
+            ) {}
             def Scope "materials" {}
         }
     }
@@ -686,7 +645,7 @@ def Xform "library" {}
 """
 
 
-@pytest.mark.parametrize("creator", ["", "URDF USD Converter v0.3.4"])
+@each_case("creator", ["", "URDF USD Converter v0.3.4"])
 def test_xforms_that_may_be_links(read: Read, creator: str) -> None:
     header = f"""#usda 1.0
 (

@@ -12,6 +12,7 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 import numpy as np
 from pxr import Sdf
 
+from case_tables import each_case
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.errors import AssetError
 from usd_ros_bridge.usd import open_stage
@@ -81,8 +82,8 @@ UNUSABLE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["asset.usda", "asset.usdc"])
-@pytest.mark.parametrize("kind", UNUSABLE)
+@each_case("name", ["asset.usda", "asset.usdc"])
+@each_case("kind", UNUSABLE)
 def test_unusable_clips_are_left_out_with_a_diagnostic(tmp_path: Path, kind: str, name: str) -> None:
     metadata, message = UNUSABLE[kind]
     file = write(tmp_path, metadata, name)
@@ -96,7 +97,7 @@ def test_unusable_clips_are_left_out_with_a_diagnostic(tmp_path: Path, kind: str
     assert file.read_bytes() == before
 
 
-@pytest.mark.parametrize("lines", [LISTED, TEMPLATE], ids=["listed", "template"])
+@each_case("lines", [LISTED, TEMPLATE])
 def test_usable_clips_are_composed(tmp_path: Path, lines: dict[str, str]) -> None:
     file = write(tmp_path, clips(lines))
     stage = open_stage(str(file))

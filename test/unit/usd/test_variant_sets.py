@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from pxr import Usd
 
+from builders.assets import ARM
 from usd_ros_bridge.options import VariantSelection, VariantSet, parse_variants
 from usd_ros_bridge.usd.session import StageSession
-
-ARM = Path(__file__).parents[3] / "examples" / "arm" / "arm.usda"
 
 
 def test_the_arm_has_its_grippers_and_the_selected_one():

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pxr import Sdf, Usd
 
+from case_tables import each_case
 from usd_ros_bridge.errors import VariantError
 from usd_ros_bridge.options import ReadOptions, VariantSelection
 from usd_ros_bridge.usd import open_stage
@@ -22,38 +23,31 @@ def Xform "robot" (
         string paint = "red"
     }
     prepend variantSets = ["arm", "paint"]
-)
-{
+) {
     variantSet "arm" = {
-        "none" {
-        }
+        "none" {}
         "long" {
             def Xform "arm" (
                 variants = {
                     string tool = "hook"
                 }
                 prepend variantSets = "tool"
-            )
-            {
+            ) {
                 variantSet "tool" = {
                     "hook" {
-                        def Xform "hook" {
-                        }
+                        def Xform "hook" {}
                     }
                     "saw" {
-                        def Xform "saw" {
-                        }
+                        def Xform "saw" {}
                     }
                 }
             }
         }
     }
     variantSet "paint" = {
-        "red" {
-        }
+        "red" {}
         "blue" {
-            def Xform "blue" {
-            }
+            def Xform "blue" {}
         }
     }
 }
@@ -126,7 +120,7 @@ def test_a_savepoint_takes_everything_on_the_session_layer_back(file: str) -> No
     assert prims(stage) == set()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("selection", "reason"),
     [
         (VariantSelection("/robot", "arm", "short"), "has no variant 'short'; it has: long, none"),

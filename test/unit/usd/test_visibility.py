@@ -8,6 +8,7 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from pxr import Usd, UsdGeom
 
+from case_tables import each_case
 from usd_ros_bridge.usd.edit.visibility import VisibilityEditor
 
 STAGE = """#usda 1.0
@@ -15,261 +16,108 @@ STAGE = """#usda 1.0
     defaultPrim = "robot"
 )
 
-class Xform "_lamp"
-{
-    def Sphere "bulb"
-    {
-    }
+class Xform "_lamp" {
+    def Sphere "bulb" {}
 }
-
-def Xform "robot"
-{
-    def Xform "set_led"
-    {
-    }
-
-    def Xform "head" (
-        prepend apiSchemas = ["PhysicsRigidBodyAPI"]
-    )
-    {
-        def Xform "front"
-        {
-            def SphereLight "led"
-            {
-            }
-
-            def Sphere "bulb"
-            {
-            }
+def Xform "robot" {
+    def Xform "set_led" {}
+    def Xform "head" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {
+        def Xform "front" {
+            def SphereLight "led" {}
+            def Sphere "bulb" {}
         }
-
-        def Cube "shell"
-        {
-        }
+        def Cube "shell" {}
     }
-
-    def Xform "blinking" (
-        prepend apiSchemas = ["LightAPI"]
-    )
-    {
-    }
+    def Xform "blinking" (prepend apiSchemas = ["LightAPI"]) {}
 }
-
-def Xform "arm"
-{
-    def Xform "reboot"
-    {
+def Xform "arm" {
+    def Xform "reboot" {}
+    def Xform "link" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {
+        def Cube "shell" {}
     }
-
-    def Xform "link" (
-        prepend apiSchemas = ["PhysicsRigidBodyAPI"]
-    )
-    {
-        def Cube "shell"
-        {
-        }
-    }
-
-    def Xform "parts"
-    {
-        def Xform "link2" (
-            prepend apiSchemas = ["PhysicsRigidBodyAPI"]
-        )
-        {
-            def Cube "shell"
-            {
-            }
+    def Xform "parts" {
+        def Xform "link2" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {
+            def Cube "shell" {}
         }
     }
 }
-
-def Xform "door"
-{
-    def Scope "open"
-    {
-    }
-
-    def Xform "panel"
-    {
-        def Cube "wood"
-        {
-        }
-
-        def Cube "guide"
-        {
+def Xform "door" {
+    def Scope "open" {}
+    def Xform "panel" {
+        def Cube "wood" {}
+        def Cube "guide" {
             uniform token purpose = "guide"
         }
-
-        def Cube "collider"
-        {
+        def Cube "collider" {
             uniform token purpose = "proxy"
         }
-
         def Cube "inactive" (
             active = false
-        )
-        {
-        }
+        ) {}
     }
 }
-
-def Xform "lamps"
-{
-    def Xform "toggle"
-    {
-    }
-
+def Xform "lamps" {
+    def Xform "toggle" {}
     def "one" (
         instanceable = true
         prepend references = </_lamp>
-    )
-    {
-    }
-
+    ) {}
     def "other" (
         instanceable = true
         prepend references = </_lamp>
-    )
-    {
+    ) {}
+}
+def Xform "nothing" {
+    def Xform "service" {}
+}
+def Xform "fleet" {
+    def Xform "one" (prepend apiSchemas = ["RosContextAPI"]) {}
+    def Xform "other" (prepend apiSchemas = ["RosContextAPI"]) {
+        def SphereLight "led" {}
     }
 }
-
-def Xform "nothing"
-{
-    def Xform "service"
-    {
-    }
-}
-
-def Xform "fleet"
-{
-    def Xform "one" (
-        prepend apiSchemas = ["RosContextAPI"]
-    )
-    {
-    }
-
-    def Xform "other" (
-        prepend apiSchemas = ["RosContextAPI"]
-    )
-    {
-        def SphereLight "led"
-        {
-        }
-    }
-}
-
-def Xform "world_robot"
-{
-    def Xform "inner" (
-        prepend apiSchemas = ["RosContextAPI"]
-    )
-    {
-        def Scope "set_led"
-        {
-        }
-
-        def SphereLight "lamp"
-        {
-        }
-
-        def Xform "panel"
-        {
-            def SphereLight "led"
-            {
-            }
-
-            def Scope "services"
-            {
-                def Scope "set_led"
-                {
-                }
+def Xform "world_robot" {
+    def Xform "inner" (prepend apiSchemas = ["RosContextAPI"]) {
+        def Scope "set_led" {}
+        def SphereLight "lamp" {}
+        def Xform "panel" {
+            def SphereLight "led" {}
+            def Scope "services" {
+                def Scope "set_led" {}
             }
         }
-
-        def Xform "head" (
-            prepend apiSchemas = ["PhysicsRigidBodyAPI"]
-        )
-        {
-            def SphereLight "led"
-            {
-            }
-
-            def Scope "set_led"
-            {
-            }
-
-            def Xform "mount"
-            {
-                def Scope "set_led"
-                {
-                }
+        def Xform "head" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {
+            def SphereLight "led" {}
+            def Scope "set_led" {}
+            def Xform "mount" {
+                def Scope "set_led" {}
             }
         }
-
-        def Xform "module" (
-            prepend apiSchemas = ["RosContextAPI"]
-        )
-        {
-            def SphereLight "led"
-            {
-            }
-
-            def Scope "set_led"
-            {
-            }
+        def Xform "module" (prepend apiSchemas = ["RosContextAPI"]) {
+            def SphereLight "led" {}
+            def Scope "set_led" {}
         }
-
-        def Xform "blind" (
-            prepend apiSchemas = ["RosContextAPI"]
-        )
-        {
-            def Scope "set_led"
-            {
-            }
+        def Xform "blind" (prepend apiSchemas = ["RosContextAPI"]) {
+            def Scope "set_led" {}
         }
-
-        def Xform "group"
-        {
-            def Xform "empty"
-            {
-                def Scope "set_led"
-                {
-                }
+        def Xform "group" {
+            def Xform "empty" {
+                def Scope "set_led" {}
             }
-
-            def Xform "module" (
-                prepend apiSchemas = ["RosContextAPI"]
-            )
-            {
-                def SphereLight "led"
-                {
-                }
+            def Xform "module" (prepend apiSchemas = ["RosContextAPI"]) {
+                def SphereLight "led" {}
             }
-
-            def Xform "body" (
-                prepend apiSchemas = ["PhysicsRigidBodyAPI"]
-            )
-            {
-                def Scope "set_led"
-                {
-                }
+            def Xform "body" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {
+                def Scope "set_led" {}
             }
         }
     }
 }
-
-def Xform "hidden"
-{
+def Xform "hidden" {
     token visibility = "invisible"
 
-    def Xform "service"
-    {
-    }
-
-    def Cube "cube"
-    {
-    }
+    def Xform "service" {}
+    def Cube "cube" {}
 }
 """
 
@@ -290,7 +138,7 @@ def visible(stage, path):
     return UsdGeom.Imageable(stage.GetPrimAtPath(path)).ComputeVisibility() != UsdGeom.Tokens.invisible
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("prim", "expected"),
     [
         # Directly under the robot: what is beside it is not its own.

@@ -1,4 +1,4 @@
-"""Physics of stages given as text: read, planned, in SI units."""
+"""Stages given as text: prims and metadata as text, the stage in memory, its plan with physics."""
 
 from __future__ import annotations
 
@@ -11,14 +11,38 @@ from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.physics import Body, Collider, Joint, PhysicsScene
 from usd_ros_bridge.model.plan import BridgePlan
 
-HEADER = '#usda 1.0\n(\n metersPerUnit = {meters}\n kilogramsPerUnit = {kilograms}\n upAxis = "{up}"\n'
-HEADER += ' timeCodesPerSecond = 1\n defaultPrim = "World"\n)\n'
-
 BALL = """
 def Sphere "ball" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
     double radius = 0.1
 }
 """
+
+
+def header(
+    default_prim: str = "World",
+    *more: str,
+    meters: float = 1.0,
+    kilograms: float = 1.0,
+    up: str = "Z",
+    time_codes: float = 1.0,
+) -> str:
+    """Start a layer with the metadata that REP 0158 asks for; `more` are further lines of it."""
+    lines = (
+        f'defaultPrim = "{default_prim}"',
+        f"metersPerUnit = {meters}",
+        f"kilogramsPerUnit = {kilograms}",
+        f"timeCodesPerSecond = {time_codes}",
+        f'upAxis = "{up}"',
+        *more,
+    )
+    return "#usda 1.0\n(\n" + "".join(f"    {line}\n" for line in lines) + ")\n"
+
+
+def stage_of(text: str, head: str = "#usda 1.0\n") -> Usd.Stage:
+    """Open a stage in memory."""
+    stage = Usd.Stage.CreateInMemory()
+    assert stage.GetRootLayer().ImportFromString(head + text)
+    return stage
 
 
 def prim(kind: str, name: str, schemas: str = "", *content: str) -> str:
@@ -46,16 +70,9 @@ def at(x: float, y: float, z: float) -> str:
     )
 
 
-def open_text(text: str, *, meters: float = 1.0, kilograms: float = 1.0, up: str = "Z") -> Usd.Stage:
-    """A stage in memory."""
-    stage = Usd.Stage.CreateInMemory()
-    stage.GetRootLayer().ImportFromString(HEADER.format(meters=meters, kilograms=kilograms, up=up) + text)
-    return stage
-
-
 def plan_text(text: str, **options: Any) -> BridgePlan:
     """The plan of a stage given as text, physics included."""
-    return load_plan(open_text(text, **options), physics=True)
+    return load_plan(stage_of(text, header(**options)), physics=True)
 
 
 def scene_of(text: str, **options: Any) -> PhysicsScene:
