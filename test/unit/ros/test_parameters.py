@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from case_tables import case_table
+
 pytest.importorskip("rclpy")
 
 from usd_ros_bridge.ros.parameters import possible_values
 
 
-@pytest.mark.parametrize(
+@case_table(
     ("arguments", "expected"),
     [
         ([], set()),

@@ -206,6 +206,7 @@ def test_the_number_of_threads_is_bounded_and_those_stuck_are_waited_for_by_nobo
         workers.submit("more", int).result(0.0)
 
 
+@pytest.mark.process
 def test_a_stuck_handler_keeps_no_process_from_ending():
     code = (
         "import threading; from usd_ros_bridge.ros.workers import Workers; workers = Workers();"

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from case_tables import case_table
+
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 pytest.importorskip("mujoco", reason="MuJoCo is not installed: make setup")
 
@@ -90,7 +92,7 @@ def goal() -> FollowTrajectoryGoal:
     )
 
 
-@pytest.mark.parametrize(
+@case_table(
     ("drives", "words"),
     [
         ("none", "'shoulder' and 'elbow' (there is no drive)"),
@@ -274,7 +276,7 @@ def test_a_drive_whose_wheels_have_drives_is_not_reported() -> None:
         assert not any(kind.startswith("controller") for kind in r.warnings)
 
 
-@pytest.mark.parametrize(
+@case_table(
     ("body", "kinematic", "words"),
     [
         ("base_link", False, "physics moves /rover/base_link"),

@@ -43,6 +43,8 @@ from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.spatial.pose import Pose
 from usd_ros_bridge.spatial.transforms import FloatArray, compose, exponential, pose, relative, to_matrix
 
+pytestmark = pytest.mark.app
+
 NAMES = ("left_wheel_joint", "right_wheel_joint", "mast_joint")
 TOPIC = "/rover/joint_states"
 MS = 1_000_000

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from open_backend import Opened
 
+from case_tables import case_table
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import Commands
@@ -62,7 +63,7 @@ def test_nothing_is_left_out(plan: BridgePlan) -> None:
     assert not [each for each in plan.diagnostics if each.severity != "info"]
 
 
-@pytest.mark.parametrize("field", FIELDS)
+@case_table("field", FIELDS)
 def test_actuators_are_mujocos(plan: BridgePlan, reference: Any, field: str) -> None:
     simulation = Opened(plan).backend.simulation
     ids = simulation.compiled.control_ids
@@ -75,7 +76,7 @@ def test_actuators_are_mujocos(plan: BridgePlan, reference: Any, field: str) -> 
         )
 
 
-@pytest.mark.parametrize("field", TENDON_FIELDS)
+@case_table("field", TENDON_FIELDS)
 def test_tendons_are_mujocos(plan: BridgePlan, reference: Any, field: str) -> None:
     model = Opened(plan).backend.simulation.model
     for number in range(reference.ntendon):

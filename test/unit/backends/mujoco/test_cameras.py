@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from case_tables import case_table
+
 pytest.importorskip("mujoco", reason="mujoco is not installed: pip install usd-ros-bridge[mujoco]")
 
 import mujoco
@@ -91,7 +93,8 @@ def compiled(scene: PhysicsScene, cameras: Sequence[CameraModel]) -> tuple[Any, 
 Maker = Callable[[Any, Sequence[CameraModel]], "OpenGlRenderer | RayRenderer"]
 
 
-@pytest.fixture(params=["gl", "rays"])
+# The first one with OpenGL starts a process: the probe of its library.
+@pytest.fixture(params=[pytest.param("gl", marks=[pytest.mark.process, pytest.mark.sample]), "rays"])
 def make(request: pytest.FixtureRequest) -> Iterator[Maker]:
     """Makes what takes pictures, by either way."""
     choice = gl_context.find_gl("auto") if request.param == "gl" else gl_context.GlChoice(kind=None)
@@ -428,6 +431,7 @@ def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     gl_context.probe.cache_clear()
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("broken")
 def test_where_opengl_is_broken_rays_keep_the_topic_alive(
     bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
@@ -453,7 +457,7 @@ def test_rays_that_were_asked_for_are_no_news(bench: Callable[..., Bench]) -> No
 # --- Choosing an OpenGL -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@case_table(
     ("option", "variable", "kinds"),
     [
         ("auto", "", ("egl", "osmesa")),
@@ -477,6 +481,7 @@ def test_a_variable_that_does_not_exist_is_one_message(
         bench(mounted())
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("broken")
 @pytest.mark.parametrize(
     ("variable", "said"),
@@ -507,6 +512,7 @@ def test_the_variable_keeps_nobody_from_physics_or_is_one_message(variable: str,
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.process
 def test_a_library_that_crashes_takes_nobody_along(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -517,6 +523,7 @@ def test_a_library_that_crashes_takes_nobody_along(monkeypatch: pytest.MonkeyPat
         gl_context.probe.cache_clear()
 
 
+@pytest.mark.process
 def test_the_host_keeps_its_environment() -> None:
     choice = gl_context.find_gl("auto")
     if choice.kind is None:

@@ -225,6 +225,7 @@ def test_nothing_to_simulate_is_one_line() -> None:
     assert done.stderr.splitlines()[-1].endswith("has no rigid body: there is nothing to simulate")
 
 
+@pytest.mark.process
 def test_without_mujoco_one_line_says_what_to_install(tmp_path: Path) -> None:
     code = "from usd_ros_bridge.entry_points import usd_ros_bridge; usd_ros_bridge()"
     done = start_without(

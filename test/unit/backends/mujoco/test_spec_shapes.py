@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from case_tables import case_table
+
 pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 
 import mujoco
@@ -87,7 +89,7 @@ def height_of(shape: Shape, at: tuple[float, float] = (0.0, 0.0), pose: Pose = I
     return 10.0 - float(mujoco.mj_ray(model, data, start, np.array([0.0, 0.0, -1.0]), None, 1, -1, geom))
 
 
-@pytest.mark.parametrize(
+@case_table(
     ("shape", "at", "height"),
     [
         (Sphere(0.5), (0.3, 0.0), 0.4),
@@ -112,9 +114,7 @@ def test_a_turned_shape_is_turned() -> None:
     assert math.isclose(height_of(Cone(0.1, 0.5), (0.0, 0.0), turned("Y", math.pi / 2)), 0.05, abs_tol=2e-3)
 
 
-@pytest.mark.parametrize(
-    "shape", [Sphere(0.0), Box((0.1, -0.1, 0.1)), Cylinder(math.nan, 1.0), Cone(1.0, 0.0)]
-)
+@case_table("shape", [Sphere(0.0), Box((0.1, -0.1, 0.1)), Cylinder(math.nan, 1.0), Cone(1.0, 0.0)])
 def test_a_shape_without_size_is_reported_and_left_out(shape: Shape) -> None:
     reports = Reports()
     compiled, _, _ = simulated(PhysicsScene(colliders=(collider(WORLD_BODY, shape),)), reports)
@@ -198,6 +198,7 @@ def test_an_approximation_decides_what_collides() -> None:
     assert height_of(bracket("boundingSphere"), (0.5, 0.0)) == pytest.approx(0.5 + radius, abs=1e-6)
 
 
+@pytest.mark.process
 def test_a_decomposed_mesh_keeps_its_hollow(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("coacd", reason="coacd is not installed: make setup")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -212,6 +213,7 @@ def test_a_decomposed_mesh_keeps_its_hollow(tmp_path: Any, monkeypatch: pytest.M
     assert rests_at(bracket("convexDecomposition"), (0.6, 0.0)) == pytest.approx(0.2, abs=0.03)
 
 
+@pytest.mark.process
 def test_a_decomposition_that_takes_too_long_is_reported(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -353,7 +355,7 @@ FLAGS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("flag", FLAGS)
+@case_table("flag", FLAGS)
 def test_flags_of_the_scene(flag: str) -> None:
     bit = int(getattr(mujoco.mjtDisableBit, f"mjDSBL_{flag.upper()}"))
     flags = [
@@ -368,7 +370,7 @@ def test_contacts_are_overridden_where_asked() -> None:
     assert option.enableflags & mujoco.mjtEnableBit.mjENBL_OVERRIDE
 
 
-@pytest.mark.parametrize(
+@case_table(
     "name",
     [
         "iterations",
@@ -423,6 +425,7 @@ def test_what_the_engine_refuses_is_one_error_in_one_line() -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.process
 def test_a_static_mesh_of_too_many_triangles_is_decomposed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from case_tables import case_table
 from usd_ros_bridge.ros.tf.monitor import (
     MAX_FAULTS,
     MAX_PARENTS,
@@ -118,7 +119,7 @@ def trees(**parents):
     return found
 
 
-@pytest.mark.parametrize(
+@case_table(
     ("edge", "frame"),
     [
         (("odom", "base"), "base"),
