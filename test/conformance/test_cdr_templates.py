@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from case_tables import case_table
+from case_tables import each_case
 from some_types import SOME_TYPES
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: make setup, or source ROS 2")
@@ -32,13 +32,13 @@ def test_finds_the_types_that_the_bridge_publishes() -> None:
     assert len(TYPES) > 200
 
 
-@case_table("name", SOME_TYPES)
+@each_case("name", SOME_TYPES)
 def test_reads_back_numbers_written_in_place(name: str) -> None:
     check_variants(name)
 
 
 @pytest.mark.every_type
-@case_table("name", TYPES)
+@each_case("name", TYPES)
 def test_reads_back_every_number_written_in_place(name: str) -> None:
     check_variants(name)
 
@@ -72,12 +72,12 @@ def lied_about(name: str) -> Any:
     return message
 
 
-@case_table("name", LIED_ABOUT)
+@each_case("name", LIED_ABOUT)
 def test_makes_templates_of_the_messages_it_lies_about_below(name: str) -> None:
     assert Template(lied_about(name)).size
 
 
-@case_table("name", LIED_ABOUT)
+@each_case("name", LIED_ABOUT)
 def test_refuses_any_number_that_is_not_where_the_layout_says(name: str) -> None:
     message = lied_about(name)
     init = CdrLayout.__init__
@@ -99,7 +99,7 @@ def patched_layout(init: Callable[..., None]) -> Iterator[None]:
         yield
 
 
-@case_table("name", LIED_ABOUT)
+@each_case("name", LIED_ABOUT)
 def test_refuses_a_layout_that_exchanges_two_numbers(name: str) -> None:
     message = lied_about(name)
     numbers = CdrLayout(message).numbers

@@ -1,54 +1,67 @@
-"""Tables of small cases in one test: all rows are tried, and each one that fails is shown."""
+"""Tables of small cases as one test: pytest's price of a test is several times that of such a case."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
 
-_LONGEST_ROW = 200
+_LONGEST = 200
+"""Characters of a case that a failure shows."""
 
 
-def case_table(names: str | Sequence[str], rows: Iterable[Any]) -> Callable[[Callable[..., None]], Any]:
-    """Run a test once with all rows. `pytest.mark.parametrize`, which has these arguments, runs it once for each.
+def each_case(
+    names: str | Sequence[str], cases: Iterable[Any]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator: one test that goes over all cases and fails with what is wrong with each of them.
 
-    For rows that need no isolation: they share the fixtures of the test. Several tables of one test are combined.
-    A row cannot be skipped.
+    It takes what `pytest.mark.parametrize` takes, and may be stacked. Each case has a folder of its own as `tmp_path`;
+    other fixtures of the test are shared, so this is for cases that leave nothing behind. No case may be skipped.
 
     Args:
-        names: Parameters that a row gives, as a sequence or separated by commas.
-        rows: A tuple of values for each row. With one name: the value.
+        names: Names of the arguments, separated by commas or in a sequence.
+        cases: A value for each name; where there is one name only, its value.
     """
-    columns = re.split(r"\s*,\s*", names) if isinstance(names, str) else list(names)
-    table = [dict(zip(columns, (row,) if len(columns) == 1 else row, strict=True)) for row in rows]
-    assert table, "a table without rows tests nothing"
+    wanted = [each.strip() for each in names.split(",")] if isinstance(names, str) else list(names)
+    table = [dict(zip(wanted, case if len(wanted) > 1 else (case,), strict=True)) for case in cases]
+    assert table, "a table without cases checks nothing"
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
-        test, others = getattr(test, "case_table", (test, [{}]))
-        cases = [{**row, **other} for row in table for other in others]
+        test, others = getattr(test, "each_case", (test, [{}]))
+        rows = [{**case, **other} for case in table for other in others]
+        signature = inspect.signature(test)
 
         @functools.wraps(test)
-        def run(*arguments: Any, **fixtures: Any) -> None:
-            failures: list[tuple[str, BaseException]] = []
-            for case in cases:
+        def run(*instance: Any, **fixtures: Any) -> None:
+            faults: list[str] = []
+            first: BaseException | None = None
+            for number, row in enumerate(rows):
                 try:
-                    test(*arguments, **fixtures, **case)
-                except (Exception, pytest.fail.Exception, pytest.skip.Exception) as error:  # noqa: BLE001
-                    failures.append((repr(case)[:_LONGEST_ROW], error))
-            if failures:
-                lines = (f"{case}: {type(error).__name__}: {error}" for case, error in failures)
-                text = "\n".join((f"{len(failures)} of {len(cases)} rows fail:", *lines))
-                # The cause has its traceback in the report.
-                raise AssertionError(text) from failures[0][1]
+                    test(*instance, **_with_folder(fixtures, f"case_{number}"), **row)
+                except (Exception, pytest.fail.Exception, pytest.skip.Exception) as error:  # noqa: BLE001 - all are shown
+                    first = first or error
+                    shown = ", ".join(f"{name}={value!r}"[:_LONGEST] for name, value in row.items())
+                    faults.append(f"{shown}\n    {type(error).__name__}: {error}")
+            if faults:
+                text = "\n".join(faults)
+                # The first one has its traceback in the report.
+                raise AssertionError(f"{len(faults)} of {len(rows)} cases are wrong:\n{text}") from first
 
-        signature = inspect.signature(test)
-        left = [each for name, each in signature.parameters.items() if name not in cases[0]]
+        left = [each for name, each in signature.parameters.items() if name not in rows[0]]
+        assert len(left) == len(signature.parameters) - len(rows[0]), f"{test.__name__} takes no {wanted}"
         run.__signature__ = signature.replace(parameters=left)  # type: ignore[attr-defined]
-        run.case_table = (test, cases)  # type: ignore[attr-defined]
+        run.each_case = (test, rows)  # type: ignore[attr-defined]
         return run
 
     return decorate
+
+
+def _with_folder(fixtures: dict[str, Any], name: str) -> dict[str, Any]:
+    if "tmp_path" not in fixtures:
+        return fixtures
+    folder = fixtures["tmp_path"] / name
+    folder.mkdir()
+    return {**fixtures, "tmp_path": folder}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from builders.plans import PlanBuilder, gripper, rover
-from case_tables import case_table
+from case_tables import each_case
 from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.backends.joint_states import JointStatesBackend
 from usd_ros_bridge.errors import BackendError
@@ -153,7 +153,7 @@ def test_a_chain_of_mimic_joints_starts_at_the_nearest_that_is_named() -> None:
     assert_allclose(bench.step().joint_position, [1.0, 1.0, -2.5])
 
 
-@case_table(
+@each_case(
     "arrays",
     [
         {"position": []},

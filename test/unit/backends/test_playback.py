@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from scipy.spatial.transform import Rotation, Slerp
 
 from builders.plans import PlanBuilder, gripper, rest_of, rover
-from case_tables import case_table
+from case_tables import each_case
 from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.backends.playback import PlaybackBackend
 from usd_ros_bridge.backends.time_samples import PoseTracks, ScalarTracks
@@ -92,7 +92,7 @@ def test_a_reset_starts_over_at_any_time() -> None:
     assert bench.wheel(0.0) == 0.0
 
 
-@case_table("options", [{"rate": "0"}, {"rate": "-1"}, {"start": "3", "end": "2"}, {"start": "9"}])
+@each_case("options", [{"rate": "0"}, {"rate": "-1"}, {"start": "3", "end": "2"}, {"start": "9"}])
 def test_impossible_options_are_refused(options: dict[str, str]) -> None:
     with pytest.raises(BackendError, match="playback"):
         Bench(wheel_plan(), **options)

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 from pxr import Usd, UsdGeom
 
-from case_tables import case_table
+from case_tables import each_case
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.backends.array import ArrayBackend
 from usd_ros_bridge.backends.base import Backend, BackendContext
@@ -151,7 +151,7 @@ def same(found: FloatArray, expected: FloatArray, tolerance: float = 1e-6) -> No
     assert_allclose(to_matrix(found), to_matrix(expected), atol=tolerance)
 
 
-@case_table("name", MAKERS)
+@each_case("name", MAKERS)
 def test_kinematic_bodies_and_frames_are_where_openusd_has_them(name: str) -> None:
     bench = Bench(MAKERS[name])
     bench.backend.step(bench.first, bench.commands)
@@ -167,7 +167,7 @@ def test_kinematic_bodies_and_frames_are_where_openusd_has_them(name: str) -> No
         same(again[bench.row(path)], replayed[bench.row(path)])
 
 
-@case_table("name", ["null", "kinematic", "mujoco"])
+@each_case("name", ["null", "kinematic", "mujoco"])
 def test_their_velocities_are_those_of_the_samples(name: str) -> None:
     bench = Bench(MAKERS[name])
     bench.backend.step(bench.first, bench.commands)
@@ -269,7 +269,7 @@ def test_poses_between_samples_are_interpolated_as_in_playback() -> None:
     assert_allclose(interpolate_poses(np.zeros(1), turn[None], at[:2]), [turn, turn])
 
 
-@case_table("name", ["null", "kinematic", "mujoco"])
+@each_case("name", ["null", "kinematic", "mujoco"])
 def test_tf_has_the_poses_of_the_state(name: str) -> None:
     bench = Bench(MAKERS[name])
     bench.backend.close()

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders.plans import PlanBuilder, rest_of, rover
-from case_tables import case_table
+from case_tables import each_case
 from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.backends.kinematic import KinematicBackend
 from usd_ros_bridge.controllers.controller_group import ControllerContext, ControllerGroup, OdometryGroup
@@ -135,7 +135,7 @@ def test_only_linear_x_and_angular_z_are_used() -> None:
     assert one.reports == []
 
 
-@case_table(
+@each_case(
     "twist",
     [
         (math.nan, 0.0),
@@ -518,7 +518,7 @@ def with_right_wheel(joint: JointPlan, builder: PlanBuilder) -> BridgePlan:
     return replace(builder.build(), controllers=(drive_plan(builder),))
 
 
-@case_table("how", ["flipped", "inverted", "both"])
+@each_case("how", ["flipped", "inverted", "both"])
 def test_a_wheel_whose_axis_points_to_the_other_side_turns_the_other_way(how: str) -> None:
     builder = rover()
     joint = builder.robots[0].joints[1]

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders.plans import PlanBuilder, gripper, rest_of
-from case_tables import case_table
+from case_tables import each_case
 from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.backends.kinematic import KinematicBackend
 from usd_ros_bridge.controllers.controller_group import ControllerContext, GoalGroup
@@ -125,7 +125,7 @@ def test_the_group_is_what_the_protocol_asks_for() -> None:
 # --- Acceptance -----------------------------------------------------------------------------------------------
 
 
-@case_table(
+@each_case(
     ("joints", "wanted", "why"),
     [
         ((LEFT,), goal(), "wrong number of position values: expects 1, got 0"),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from case_tables import case_table
+from case_tables import each_case
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: make setup, or source ROS 2")
 
@@ -43,7 +43,7 @@ def as_json(value: Any) -> Any:
     return [as_json(each) for each in (value.tolist() if hasattr(value, "tolist") else value)]
 
 
-@case_table("name", TYPES)
+@each_case("name", TYPES)
 def test_every_type_can_be_read(name: str) -> None:
     message = fill(TYPES[name](), random.Random(name))
     text = json.dumps(as_json(message))
@@ -62,7 +62,7 @@ def test_values_of_javascript() -> None:
     assert read(Header, '{"stamp": {"sec": 3, "nsec": 4}}').stamp == Time(sec=3, nanosec=4)
 
 
-@case_table(
+@each_case(
     ("message_class", "text", "reason"),
     [
         (Twist, "", "no JSON"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from case_tables import case_table
+from case_tables import each_case
 
 pytest.importorskip("ament_index_python", reason="ROS 2 is not installed: make setup, or source ROS 2")
 
@@ -25,8 +25,8 @@ def message_class(name: str) -> Any:
     return getattr(import_module(f"{package}.{kind}"), message)
 
 
-@case_table("name", [*sorted(CODECS), "tf2_msgs/msg/TFMessage", "diagnostic_msgs/msg/DiagnosticArray"])
-@case_table("installed", [True, False])
+@each_case("name", [*sorted(CODECS), "tf2_msgs/msg/TFMessage", "diagnostic_msgs/msg/DiagnosticArray"])
+@each_case("installed", [True, False])
 def test_a_parser_of_others_finds_the_same_type(
     name: str, installed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from case_tables import case_table
+from case_tables import each_case
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: make setup")
 pytest.importorskip("yaml", reason="PyYAML is not installed: make setup-tests")
@@ -46,13 +46,13 @@ def filled(name: str, seed: int) -> Any:
     return fill(TYPES[name](), random.Random(f"{name} {seed}"))
 
 
-@case_table("name", SOME_TYPES)
+@each_case("name", SOME_TYPES)
 def test_yaml_of_a_message_makes_the_same_message(name: str, without_rosidl: None) -> None:
     check_yaml(name)
 
 
 @pytest.mark.every_type
-@case_table("name", sorted(TYPES))
+@each_case("name", sorted(TYPES))
 def test_yaml_of_any_message_makes_the_same_message(name: str, without_rosidl: None) -> None:
     check_yaml(name)
 
@@ -120,7 +120,7 @@ def test_the_forms_of_arrays_and_strings(without_rosidl: None) -> None:
 # --- Messages that people write -----------------------------------------------------------------------------------
 
 
-@case_table(
+@each_case(
     ("kind", "text", "expected"),
     [
         (Twist, "{linear: {x: 1e-3}}", 0.001),
@@ -167,7 +167,7 @@ def test_now_and_auto_are_filled_in_each_time() -> None:
     assert written.message == Time(sec=1)
 
 
-@case_table(
+@each_case(
     ("kind", "values", "expected"),
     [
         (Twist, {"linear": 5}, "the field linear: it is Vector3, not int"),

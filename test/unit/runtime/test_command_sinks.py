@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from builders.plans import PlanBuilder, gripper, rover
-from case_tables import case_table
+from case_tables import each_case
 from usd_ros_bridge.backends.base import Capabilities
 from usd_ros_bridge.model.plan import TopicPlan
 from usd_ros_bridge.model.state import ArraySample, Commands, JointStateSample, PoseSample, TwistSample
@@ -104,7 +104,7 @@ def test_an_empty_array_and_what_is_not_finite_command_nothing() -> None:
     assert bench.kinds() == []
 
 
-@case_table("field", ["position", "velocity", "effort"])
+@each_case("field", ["position", "velocity", "effort"])
 def test_a_message_of_unequal_lengths_is_ignored_as_a_whole(field: str) -> None:
     bench = Bench(rover(), JOINT_STATE)
     arrays = {"position": [0.1, 0.2], field: [0.1]}
@@ -198,7 +198,7 @@ def test_a_twist_on_a_link_moves_the_base_it_belongs_to() -> None:
     assert_allclose(commands.body_twist[0], 1.0)
 
 
-@case_table("fault", [np.nan, np.inf, 1e200, -2e6])
+@each_case("fault", [np.nan, np.inf, 1e200, -2e6])
 def test_a_twist_that_is_not_finite_is_ignored(fault: float) -> None:
     bench = Bench(rover(), TWIST)
     assert nothing(bench.send(TwistSample(stamp_ns=0, twist=np.array([fault, 0.0, 0.0, 0.0, 0.0, 0.0]))))
@@ -223,7 +223,7 @@ def test_a_pose_without_rotation_or_in_an_unknown_frame_is_ignored() -> None:
     assert bench.kinds() == ["sink.finite:/rover/command", "sink.frame:/rover/command"]
 
 
-@case_table(
+@each_case(
     ("builder", "kind", "options", "reason"),
     [
         (rover(), "sensor_msgs/msg/Image", {}, "nothing takes messages of type sensor_msgs/msg/Image"),

@@ -13,7 +13,7 @@ from scipy.interpolate import CubicHermiteSpline
 from builders.groups import NotingPort
 from builders.plans import PlanBuilder, rover
 from builders.stages import write_drives
-from case_tables import case_table
+from case_tables import each_case
 from usd_ros_bridge import load_plan
 from usd_ros_bridge.backends.base import Backend
 from usd_ros_bridge.backends.kinematic import KinematicBackend
@@ -301,8 +301,8 @@ def note(plan: BridgePlan, path: str) -> BridgePlan:
     )
 
 
-@case_table("backend", ["kinematic", "mujoco"])
-@case_table("change", ["no interfaces", "no controllers", "disabled", "other"])
+@each_case("backend", ["kinematic", "mujoco"])
+@each_case("change", ["no interfaces", "no controllers", "disabled", "other"])
 def test_a_robot_whose_controller_goes_stands_still(backend: str, change: str) -> None:
     asset, physics = str(EXAMPLES / "rover" / "world.usda"), backend == "mujoco"
     plan = load_plan(asset, physics=physics)
@@ -420,8 +420,8 @@ def test_a_control_stops_what_it_moved_before_a_change(changed: bool) -> None:
     assert_allclose(live.velocity, 0.0, atol=1e-12)
 
 
-@case_table("kind", ["Twist", "JointState"])
-@case_table("rebound", [False, True])
+@each_case("kind", ["Twist", "JointState"])
+@each_case("rebound", [False, True])
 def test_what_a_topic_without_a_controller_moved_stops_when_it_closes(kind: str, rebound: bool) -> None:
     builder = rover()
     robot = builder.robots[0]

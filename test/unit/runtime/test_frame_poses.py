@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders.plans import PlanBuilder, rest_of
-from case_tables import case_table
+from case_tables import each_case
 from usd_ros_bridge.runtime import frame_poses
 from usd_ros_bridge.runtime.frame_poses import WORLD, FrameTable, PosedFrame, posed_frames
 from usd_ros_bridge.runtime.kinematics import Kinematics
@@ -96,8 +96,8 @@ def test_frames_are_the_difference_of_two_poses(
         )
 
 
-@case_table("few", [0, 1])
-@case_table(
+@each_case("few", [0, 1])
+@each_case(
     ("body_pose", "spoilt"),
     [
         ([1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 0.0], [3, 4, 5, 6]),

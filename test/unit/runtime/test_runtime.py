@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from builders.plans import gripper, rover
-from case_tables import case_table
+from case_tables import each_case
 from usd_ros_bridge.backends.base import Backend
 from usd_ros_bridge.backends.joint_states import JointStatesBackend
 from usd_ros_bridge.backends.kinematic import KinematicBackend
@@ -225,7 +225,7 @@ def test_a_backend_that_never_gives_a_state_is_shown_at_rest() -> None:
     assert_allclose(runtime.snapshot.pose(0), runtime.plan.layout.body_pose[0])
 
 
-@case_table("wrong", [None, "joints", "bodies"])
+@each_case("wrong", [None, "joints", "bodies"])
 def test_a_state_of_the_wrong_shape_is_the_backends_fault(wrong: str | None) -> None:
     class Misshapen(KinematicBackend):
         def step(self, time_ns: int, commands: Commands) -> State:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from case_tables import case_table
+from case_tables import each_case
 
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 pytest.importorskip("mujoco", reason="MuJoCo is not installed: make setup")
@@ -92,7 +92,7 @@ def goal() -> FollowTrajectoryGoal:
     )
 
 
-@case_table(
+@each_case(
     ("drives", "words"),
     [
         ("none", "'shoulder' and 'elbow' (there is no drive)"),
@@ -276,7 +276,7 @@ def test_a_drive_whose_wheels_have_drives_is_not_reported() -> None:
         assert not any(kind.startswith("controller") for kind in r.warnings)
 
 
-@case_table(
+@each_case(
     ("body", "kinematic", "words"),
     [
         ("base_link", False, "physics moves /rover/base_link"),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from open_backend import Opened
 
-from case_tables import case_table
+from case_tables import each_case
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import Commands
@@ -63,7 +63,7 @@ def test_nothing_is_left_out(plan: BridgePlan) -> None:
     assert not [each for each in plan.diagnostics if each.severity != "info"]
 
 
-@case_table("field", FIELDS)
+@each_case("field", FIELDS)
 def test_actuators_are_mujocos(plan: BridgePlan, reference: Any, field: str) -> None:
     simulation = Opened(plan).backend.simulation
     ids = simulation.compiled.control_ids
@@ -76,7 +76,7 @@ def test_actuators_are_mujocos(plan: BridgePlan, reference: Any, field: str) -> 
         )
 
 
-@case_table("field", TENDON_FIELDS)
+@each_case("field", TENDON_FIELDS)
 def test_tendons_are_mujocos(plan: BridgePlan, reference: Any, field: str) -> None:
     model = Opened(plan).backend.simulation.model
     for number in range(reference.ntendon):

@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from case_tables import case_table
+from case_tables import each_case
 
 pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 
@@ -73,7 +73,7 @@ def test_the_step_is_the_option_s_else_the_asset_s_else_two_milliseconds() -> No
     assert Opened(authored, {"dt": "0.001"}).backend.capabilities.step_ns == 1_000_000
 
 
-@case_table(
+@each_case(
     ("key", "value", "possible"),
     [
         ("dt", "0", "1e-06 to 0.1 s"),
@@ -97,7 +97,7 @@ def test_the_first_step_is_one_step_from_rest_whatever_its_time() -> None:
     assert late.backend.simulation.time_ns == 10**18 + STEP_NS
 
 
-@case_table("integrator", ["implicitfast", "implicit", "euler", "rk4"])
+@each_case("integrator", ["implicitfast", "implicit", "euler", "rk4"])
 def test_many_steps_at_once_are_the_same_steps(integrator: str) -> None:
     # Explicit integrators need short steps for drives this stiff.
     one, many = (Opened(falling(), {"integrator": integrator, "dt": "0.00005"}) for _ in range(2))
@@ -237,7 +237,7 @@ def test_a_pose_alone_leaves_a_body_standing_still() -> None:
     assert_allclose(state.twist, np.arange(6.0), atol=1e-12)
 
 
-@case_table(
+@each_case(
     ("path", "arguments", "reason"),
     [
         ("/gripper/palm", {"pose": pose((1.0, 0.0, 0.0))}, "palm_joint"),

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from case_tables import case_table
+from case_tables import each_case
 
 pytest.importorskip("mujoco", reason="mujoco is not installed: pip install usd-ros-bridge[mujoco]")
 
@@ -457,7 +457,7 @@ def test_rays_that_were_asked_for_are_no_news(bench: Callable[..., Bench]) -> No
 # --- Choosing an OpenGL -------------------------------------------------------------------------------------------
 
 
-@case_table(
+@each_case(
     ("option", "variable", "kinds"),
     [
         ("auto", "", ("egl", "osmesa")),

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from case_tables import case_table
+from case_tables import each_case
 
 pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 
@@ -151,7 +151,7 @@ def test_an_effort_moves_a_joint_without_a_drive_and_is_bounded() -> None:
     assert_allclose(opened.step(joint_effort={ELBOW: 0.0}).joint_effort[0], 0.0)
 
 
-@case_table(
+@each_case(
     ("array", "value"),
     [
         ("joint_position", 2e10),
@@ -185,7 +185,7 @@ def test_a_wheel_that_has_turned_for_long_still_takes_positions(position: float)
     assert opened.backend.simulation.data.ctrl[0] * position > 0.0
 
 
-@case_table(
+@each_case(
     ("drive", "array"),
     [(None, "joint_position"), (None, "joint_velocity"), (Drive(damping=3.0), "joint_position")],
 )

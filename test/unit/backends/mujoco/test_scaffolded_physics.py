@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from case_tables import each_case
+
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 
@@ -75,7 +77,7 @@ def inertia_by_mujoco(compiled: Any, model: Any, data: Any, joint: int) -> float
     return float(direction @ matrix @ direction)
 
 
-@pytest.mark.parametrize("name", ["arm", "rover", "units_centimetres_y_up", "joint_mimic", "joint_inverted"])
+@each_case("name", ["arm", "rover", "units_centimetres_y_up", "joint_mimic", "joint_inverted"])
 def test_inertia_is_that_of_the_mass_matrix(tmp_path: Path, name: str) -> None:
     asset = without_layer(name, tmp_path) if name in ("arm", "rover") else ASSETS / f"{name}.usda"
     with quiet():

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from case_tables import case_table
+from case_tables import each_case
 
 pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
@@ -70,7 +70,7 @@ def put(compiled: Any, data: Any, state: State) -> None:
     mujoco.mj_kinematics(compiled.model, data)
 
 
-@case_table("asset", ASSETS)
+@each_case("asset", ASSETS)
 def test_frames_are_those_of_the_joint_frames(asset: str) -> None:
     plan = physics_of(asset)
     assert plan.physics is not None
@@ -86,7 +86,7 @@ def test_frames_are_those_of_the_joint_frames(asset: str) -> None:
             assert apart(body_pose(compiled, data, index), expected[row]) <= 1e-9
 
 
-@case_table("asset", ASSETS)
+@each_case("asset", ASSETS)
 def test_what_is_at_rest_in_the_stage_stays_together(asset: str) -> None:
     """Half a second without commands: nothing is flung apart, nothing is reported, drives hold."""
     plan = physics_of(asset)
@@ -99,7 +99,7 @@ def test_what_is_at_rest_in_the_stage_stays_together(asset: str) -> None:
     assert np.abs(data.qvel[compiled.dof_of_dof[compiled.dof_of_dof >= 0]]).max() < 0.5
 
 
-@case_table(("speed", "turn"), [(0.0, 1.0), (0.0, -2.0), (0.4, 0.5), (0.3, -1.5), (0.5, 0.0)])
+@each_case(("speed", "turn"), [(0.0, 1.0), (0.0, -2.0), (0.4, 0.5), (0.3, -1.5), (0.5, 0.0)])
 def test_the_rover_drives_and_turns_as_a_differential_drive_does(speed: float, turn: float) -> None:
     plan = physics_of("rover/world.usda")
     assert plan.physics is not None
@@ -236,7 +236,7 @@ def contacts(model: Any, data: Any) -> set[frozenset[str]]:
     }
 
 
-@case_table("seed", range(8))
+@each_case("seed", range(8))
 def test_what_is_welded_collides_as_in_mujoco(seed: int) -> None:
     """MuJoCo's rule for parents and children takes welded bodies as one, too, unless they are fixed to the world."""
     random = np.random.default_rng(seed)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from case_tables import case_table
+from case_tables import each_case
 
 pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 
@@ -89,7 +89,7 @@ def height_of(shape: Shape, at: tuple[float, float] = (0.0, 0.0), pose: Pose = I
     return 10.0 - float(mujoco.mj_ray(model, data, start, np.array([0.0, 0.0, -1.0]), None, 1, -1, geom))
 
 
-@case_table(
+@each_case(
     ("shape", "at", "height"),
     [
         (Sphere(0.5), (0.3, 0.0), 0.4),
@@ -114,7 +114,7 @@ def test_a_turned_shape_is_turned() -> None:
     assert math.isclose(height_of(Cone(0.1, 0.5), (0.0, 0.0), turned("Y", math.pi / 2)), 0.05, abs_tol=2e-3)
 
 
-@case_table("shape", [Sphere(0.0), Box((0.1, -0.1, 0.1)), Cylinder(math.nan, 1.0), Cone(1.0, 0.0)])
+@each_case("shape", [Sphere(0.0), Box((0.1, -0.1, 0.1)), Cylinder(math.nan, 1.0), Cone(1.0, 0.0)])
 def test_a_shape_without_size_is_reported_and_left_out(shape: Shape) -> None:
     reports = Reports()
     compiled, _, _ = simulated(PhysicsScene(colliders=(collider(WORLD_BODY, shape),)), reports)
@@ -355,7 +355,7 @@ FLAGS = [
 ]  # fmt: skip
 
 
-@case_table("flag", FLAGS)
+@each_case("flag", FLAGS)
 def test_flags_of_the_scene(flag: str) -> None:
     bit = int(getattr(mujoco.mjtDisableBit, f"mjDSBL_{flag.upper()}"))
     flags = [
@@ -370,7 +370,7 @@ def test_contacts_are_overridden_where_asked() -> None:
     assert option.enableflags & mujoco.mjtEnableBit.mjENBL_OVERRIDE
 
 
-@case_table(
+@each_case(
     "name",
     [
         "iterations",

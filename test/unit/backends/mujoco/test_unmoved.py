@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from case_tables import case_table
+from case_tables import each_case
 
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 pytest.importorskip("mujoco", reason="MuJoCo is not installed: make setup")
@@ -47,7 +47,7 @@ def rows(groups: tuple[Unmoved, ...]) -> set[int]:
     return set().union(*(group.rows for group in groups))
 
 
-@case_table("asset", ASSETS)
+@each_case("asset", ASSETS)
 def test_the_plan_and_mujocos_model_agree(asset: Path) -> None:
     try:
         plan = load_plan(asset, physics=True)
@@ -64,8 +64,8 @@ def test_the_plan_and_mujocos_model_agree(asset: Path) -> None:
         assert rows(planned["effort"]) - balls == rows(tuple(simulated["effort"])) - balls
 
 
-@case_table("interface", INTERFACES)
-@case_table("asset", ASSETS[-3:])
+@each_case("interface", INTERFACES)
+@each_case("asset", ASSETS[-3:])
 def test_a_command_changes_a_control_exactly_where_it_is_not_unmoved(asset: Path, interface: str) -> None:
     plan = load_plan(asset, physics=True)
     followers = followers_of(plan)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from case_tables import case_table
+from case_tables import each_case
 from usd_ros_bridge.ros.tf.monitor import (
     MAX_FAULTS,
     MAX_PARENTS,
@@ -119,7 +119,7 @@ def trees(**parents):
     return found
 
 
-@case_table(
+@each_case(
     ("edge", "frame"),
     [
         (("odom", "base"), "base"),

@@ -16,7 +16,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, MultiArrayDimension
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from case_tables import case_table
+from case_tables import each_case
 from usd_ros_bridge.model.state import JointStateSample
 from usd_ros_bridge.ros.codecs import CODECS
 from usd_ros_bridge.ros.wire.cdr_reader import (
@@ -119,7 +119,7 @@ def test_damaged_bytes_give_the_deserializers_answer_or_none(
         assert same(sample, deserialized(name, bytes(damaged)))
 
 
-@case_table("name", sorted(CLASSES))
+@each_case("name", sorted(CLASSES))
 def test_the_usual_message_needs_no_deserializer(name: str) -> None:
     message = CLASSES[name]()
     if isinstance(message, JointState):
@@ -174,7 +174,7 @@ def test_names_that_change_from_message_to_message_have_a_budget_and_others_none
         assert sample.names == ("a",)
 
 
-@case_table(
+@each_case(
     ("points", "names", "why"),
     [(MAX_POINTS, 3, ""), (MAX_POINTS + 1, 3, "points"), (1, 50_001, "joint names")],
 )
@@ -204,8 +204,8 @@ def encapsulated(message: Any, header: bytes) -> bytes:
     return header + words.astype(">u4").tobytes()
 
 
-@case_table("header", ENCAPSULATIONS)
-@case_table("frame", ["", "base", "ä"])
+@each_case("header", ENCAPSULATIONS)
+@each_case("frame", ["", "base", "ä"])
 def test_no_encoding_and_no_text_evades_the_limits(header: bytes, frame: str) -> None:
     point = JointTrajectoryPoint()
     trajectory = JointTrajectory(joint_names=["", "ä"], points=[point] * (MAX_POINTS + 1))
