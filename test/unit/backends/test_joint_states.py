@@ -12,30 +12,20 @@ from numpy.testing import assert_allclose
 
 from builders.plans import PlanBuilder, gripper, rover
 from case_tables import each_case
-from usd_ros_bridge.backends.base import BackendContext
+from open_backends import OpenBackend
 from usd_ros_bridge.backends.joint_states import JointStatesBackend
 from usd_ros_bridge.errors import BackendError
-from usd_ros_bridge.model.state import Commands, JointStateSample, State
+from usd_ros_bridge.model.state import JointStateSample, State
 
 SECOND = 1_000_000_000
 
 
-class Bench:
+class Bench(OpenBackend):
     """An open backend and what it reported."""
 
     def __init__(self, builder: PlanBuilder, **options: str) -> None:
-        self.plan = builder.build()
-        self.reports: list[tuple[str, str]] = []
-        self.backend = JointStatesBackend()
-        self.backend.open(
-            BackendContext(
-                plan=self.plan,
-                report=lambda kind, message: self.reports.append((kind, message)),
-                options=options,
-            )
-        )
+        super().__init__(builder.build(), JointStatesBackend(), **options)
         self.keys = [needed.key for needed in self.backend.inputs()]
-        self.commands = Commands(self.plan.layout)
 
     def receive(
         self,
@@ -167,7 +157,7 @@ def test_a_message_of_unequal_lengths_is_ignored_with_a_warning(arrays: dict[str
     bench = Bench(rover())
     bench.receive(["mast_joint", "left_wheel_joint"], **arrays)
     assert bench.stamps() == [-1]
-    assert [kind for kind, _ in bench.reports] == ["joint_states.length:/rover"]
+    assert bench.kinds == ["joint_states.length:/rover"]
 
 
 def test_unknown_names_are_ignored_and_named() -> None:
@@ -222,7 +212,7 @@ def test_stamps_that_go_back_by_more_than_a_second_start_over() -> None:
     bench.receive(["mast_joint"], [0.1], stamp=100 * SECOND)
     bench.receive(["mast_joint"], [0.2], stamp=5 * SECOND)
     assert bench.stamps() == [5 * SECOND]
-    assert [kind for kind, _ in bench.reports] == ["joint_states.backwards:/rover"]
+    assert bench.kinds == ["joint_states.backwards:/rover"]
 
 
 def test_a_message_without_a_stamp_has_the_time_of_its_arrival() -> None:
