@@ -11,8 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from builders.plans import gripper, rover
 from case_tables import each_case
+from open_backends import OpenBackend
 from usd_ros_bridge import ArrayBackend, SensorBackend, SensorSample, rows_of
-from usd_ros_bridge.backends.base import Backend, BackendContext
+from usd_ros_bridge.backends.base import Backend
 from usd_ros_bridge.errors import BackendError
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.model.state import Commands
@@ -25,11 +26,7 @@ RANDOM = np.random.default_rng(7)
 
 
 def opened(backend: ArrayBackend, plan: BridgePlan = PLAN, **options: str) -> list[tuple[str, str]]:
-    reports: list[tuple[str, str]] = []
-    backend.open(
-        BackendContext(plan=plan, options=options, report=lambda kind, text: reports.append((kind, text)))
-    )
-    return reports
+    return OpenBackend(plan, backend, **options).reports
 
 
 def random_poses(count: int = BODIES) -> np.ndarray:

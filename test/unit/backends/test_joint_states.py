@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from builders.plans import PlanBuilder, gripper, rover
+from builders.samples import joint_sample
 from case_tables import each_case
 from open_backends import OpenBackend
 from usd_ros_bridge.backends.joint_states import JointStatesBackend
 from usd_ros_bridge.errors import BackendError
-from usd_ros_bridge.model.state import JointStateSample, State
+from usd_ros_bridge.model.state import State
 
 SECOND = 1_000_000_000
 
@@ -37,16 +38,8 @@ class Bench(OpenBackend):
         velocity: Any = (),
         effort: Any = (),
     ) -> None:
-        self.backend.receive(
-            self.keys[robot],
-            JointStateSample(
-                stamp_ns=stamp,
-                names=tuple(names),
-                position=np.array(position, dtype=float),
-                velocity=np.array(velocity, dtype=float),
-                effort=np.array(effort, dtype=float),
-            ),
-        )
+        sample = joint_sample(names, position, velocity, effort, stamp_ns=stamp)
+        self.backend.receive(self.keys[robot], sample)
 
     def step(self, time_ns: int = 5 * SECOND) -> State:
         return self.backend.step(time_ns, self.commands)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from builders.plans import PlanBuilder, rest_of, rover
 from case_tables import each_case
-from usd_ros_bridge.backends.base import BackendContext
+from open_backends import OpenBackend
 from usd_ros_bridge.backends.kinematic import KinematicBackend
 from usd_ros_bridge.controllers.controller_group import ControllerContext, ControllerGroup, OdometryGroup
 from usd_ros_bridge.controllers.diff_drive import DiffDrives, find_wheels
@@ -570,8 +570,7 @@ def test_the_wheels_of_the_example_rover_roll_ahead() -> None:
 
 def kinematic_run(v: float, w: float, ticks: int, **parameters: Any) -> tuple[Rig, State]:
     one = rig(kinematic=True, cmd_vel_timeout=0.0, **parameters)
-    backend = KinematicBackend()
-    backend.open(BackendContext(plan=one.plan, report=lambda *_: None))
+    backend = OpenBackend(one.plan, KinematicBackend()).backend
     one.state = backend.step(0, one.commands)
     one.drives.observe(one.state)
     one.send(v, w)

@@ -16,6 +16,7 @@ from numpy.testing import assert_allclose
 
 from builders.groups import NotingGroup, NotingPort, noting
 from builders.plans import rover
+from builders.samples import twist_sample
 from case_tables import each_case
 from usd_ros_bridge.backends.base import Backend
 from usd_ros_bridge.backends.kinematic import KinematicBackend
@@ -279,7 +280,7 @@ def test_a_loop_that_slept_does_not_have_a_command_act_on_its_sleep() -> None:
     r.runtime.tick(SECOND)
     start = r.runtime.snapshot.state.body_pose[0, :2].copy()
     clock.advance(11 * SECOND)
-    base.deliver(TwistSample(stamp_ns=0, twist=np.array([1.0, 0.0, 0.0, 0.0, 0.0, 0.0])))
+    base.deliver(twist_sample(1.0))
     r.runtime.post(loop.stop)
     loop.run()
     moved = np.linalg.norm(r.runtime.snapshot.state.body_pose[0, :2] - start)

@@ -6,14 +6,13 @@ import threading
 import time
 from collections.abc import Callable
 
-import numpy as np
 import pytest
 
 from builders.plans import rover
+from builders.samples import joint_sample
 from usd_ros_bridge.backends.base import Backend
 from usd_ros_bridge.backends.joint_states import JointStatesBackend
 from usd_ros_bridge.backends.null import NullBackend
-from usd_ros_bridge.model.state import JointStateSample
 from usd_ros_bridge.reporting import OnceReporter
 from usd_ros_bridge.runtime import loop as loop_module
 from usd_ros_bridge.runtime.inbox import Wakeup
@@ -138,15 +137,7 @@ def test_an_arrival_ends_the_sleep_of_a_backend_that_is_driven_by_topic() -> Non
 
     runtime.add_publication(Show(), name="tf")
     thread = run_in_thread(loop)
-    delivery.deliver(
-        JointStateSample(
-            stamp_ns=42,
-            names=("mast_joint",),
-            position=np.array([0.1]),
-            velocity=np.zeros(0),
-            effort=np.zeros(0),
-        )
-    )
+    delivery.deliver(joint_sample(["mast_joint"], [0.1], stamp_ns=42))
     assert arrived.wait(10.0)
     loop.stop()
     thread.join(10.0)

@@ -14,12 +14,11 @@ pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 import mujoco
+from open_backend import Opened
 from pxr import Usd
 from spec_scenes import Reports, apart, body_pose, run, simulated
 
 from usd_ros_bridge import load_plan
-from usd_ros_bridge.backends.base import BackendContext
-from usd_ros_bridge.backends.mujoco import MujocoBackend
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import Commands, State
 from usd_ros_bridge.runtime.kinematics import Kinematics
@@ -180,8 +179,7 @@ def test_the_backend_shows_ball_joints_as_the_plan_knows_them() -> None:
     stage.GetRootLayer().ImportFromString(BALL_AND_HINGE)
     plan = load_plan(stage, physics=True)
     assert len(plan.layout.dofs) == 6
-    backend, kinematics, commands = MujocoBackend(), Kinematics(plan), Commands(plan.layout)
-    backend.open(BackendContext(plan=plan, report=Reports()))
+    backend, kinematics, commands = Opened(plan).backend, Kinematics(plan), Commands(plan.layout)
     moved, before = 0.0, None
     for step in range(1, 1000):
         state = backend.step(step * backend.capabilities.step_ns, commands)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +12,14 @@ from case_tables import each_case
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 pytest.importorskip("mujoco", reason="MuJoCo is not installed: make setup")
 
+from contextlib import closing
+
+from open_backend import Opened
+
 from usd_ros_bridge.api import load_plan
-from usd_ros_bridge.backends.base import BackendContext
-from usd_ros_bridge.backends.mujoco import MujocoBackend
 from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.model.actuation import INTERFACES, Unmoved, find_unmoved
-from usd_ros_bridge.model.plan import BridgePlan, followers_of
+from usd_ros_bridge.model.plan import followers_of
 from usd_ros_bridge.model.state import Commands
 
 ROOT = Path(__file__).parents[4]
@@ -31,16 +31,6 @@ ASSETS = [
     ROOT / "examples" / "mujoco_loop" / "pan_tilt.usda",
 ]
 STEP = 2_000_000
-
-
-@contextmanager
-def opened(plan: BridgePlan) -> Iterator[MujocoBackend]:
-    backend = MujocoBackend()
-    try:
-        backend.open(BackendContext(plan=plan, report=lambda *_: None))
-        yield backend
-    finally:
-        backend.close()
 
 
 def rows(groups: tuple[Unmoved, ...]) -> set[int]:
@@ -55,7 +45,7 @@ def test_the_plan_and_mujocos_model_agree(asset: Path) -> None:
         pytest.skip(str(error))
     assert plan.physics is not None
     planned = find_unmoved(plan.physics, plan.asset)
-    with opened(plan) as backend:
+    with closing(Opened(plan).backend) as backend:
         simulated = backend.capabilities.unmoved
         for interface in ("position", "velocity"):
             assert rows(planned[interface]) == rows(tuple(simulated[interface])), interface
@@ -69,7 +59,7 @@ def test_the_plan_and_mujocos_model_agree(asset: Path) -> None:
 def test_a_command_changes_a_control_exactly_where_it_is_not_unmoved(asset: Path, interface: str) -> None:
     plan = load_plan(asset, physics=True)
     followers = followers_of(plan)
-    with opened(plan) as backend:
+    with closing(Opened(plan).backend) as backend:
         data = backend.simulation.data
         backend.step(STEP, Commands(plan.layout))
         stuck = rows(tuple(backend.capabilities.unmoved[interface]))  # type: ignore[index]
