@@ -93,8 +93,11 @@ def compiled(scene: PhysicsScene, cameras: Sequence[CameraModel]) -> tuple[Any, 
 Maker = Callable[[Any, Sequence[CameraModel]], "OpenGlRenderer | RayRenderer"]
 
 
-# The first one with OpenGL starts a process: the probe of its library.
-@pytest.fixture(params=[pytest.param("gl", marks=[pytest.mark.process, pytest.mark.sample]), "rays"])
+OPENGL = [pytest.mark.process, pytest.mark.sample]
+"""Of tests that draw: the first one starts a process, the probe of the library."""
+
+
+@pytest.fixture(params=[pytest.param("gl", marks=OPENGL), "rays"])
 def make(request: pytest.FixtureRequest) -> Iterator[Maker]:
     """Makes what takes pictures, by either way."""
     choice = gl_context.find_gl("auto") if request.param == "gl" else gl_context.GlChoice(kind=None)
@@ -259,6 +262,8 @@ def test_nothing_at_all_is_seen_as_well(make: Maker) -> None:
     assert pictures.color(data, used.path).std() < 60
 
 
+@pytest.mark.process
+@pytest.mark.sample
 def test_shadows_and_smooth_edges_are_there_where_they_are_asked_for() -> None:
     choice = gl_context.find_gl("auto")
     if choice.kind is None:
