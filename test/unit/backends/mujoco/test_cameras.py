@@ -478,6 +478,36 @@ def test_the_option_decides_then_the_variable(option: str, variable: str, kinds:
     assert gl_context.gl_kinds(option, {"MUJOCO_GL": variable}) == kinds
 
 
+@each_case(
+    ("outcome", "reason"),
+    [
+        (0, ""),
+        (-11, "its library crashes (signal 11)"),
+        (3, "exit status 3"),
+        (b"Traceback ...\nImportError: no display\n", "ImportError: no display"),
+        (subprocess.TimeoutExpired("python", 30.0), "no answer within 30 s"),
+        (OSError("out of memory"), "out of memory"),
+    ],
+)
+def test_a_probe_says_why_there_is_no_opengl(outcome: Any, reason: str) -> None:
+    def run(*_: Any, **__: Any) -> Any:
+        if isinstance(outcome, Exception):
+            raise outcome
+        status, stderr = (1, outcome) if isinstance(outcome, bytes) else (outcome, b"")
+        return subprocess.CompletedProcess([], status, b"", stderr)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gl_context.subprocess, "run", run)
+        patch.setattr(gl_context, "probe", gl_context.probe.__wrapped__)
+        patch.delenv("MUJOCO_GL", raising=False)
+        assert gl_context.probe("egl") == reason
+        found = gl_context.find_gl("auto")
+    if reason:
+        assert found == gl_context.GlChoice(kind=None, reason=f"egl: {reason}; osmesa: {reason}")
+    else:
+        assert found == gl_context.GlChoice(kind="egl")
+
+
 def test_a_variable_that_does_not_exist_is_one_message(
     bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
