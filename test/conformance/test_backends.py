@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import traceback
 from dataclasses import replace
 from importlib.util import find_spec
 
@@ -39,6 +41,9 @@ def sampled_plan() -> BridgePlan:
 class HandMadePlan(BackendConformance):
     """The plan is made by hand: it has time samples, and needs no OpenUSD."""
 
+    needs = ""
+    """A module without which the backend is not tested."""
+
     def make_plan(self) -> BridgePlan:
         return self.prepared(sampled_plan())
 
@@ -49,36 +54,32 @@ class HandMadePlan(BackendConformance):
         return with_physics(plan) if self.is_simulated() else plan
 
 
-class TestNull(HandMadePlan):
+class Null(HandMadePlan):
     backend = "null"
 
 
-class TestKinematic(HandMadePlan):
+class Kinematic(HandMadePlan):
     backend = "kinematic"
 
 
-class TestPlayback(HandMadePlan):
+class Playback(HandMadePlan):
     backend = "playback"
 
 
-class TestJointStates(HandMadePlan):
+class JointStates(HandMadePlan):
     backend = "joint_states"
 
 
-def missing(module: str) -> bool:
-    return find_spec(module) is None
-
-
-@pytest.mark.skipif(missing("mujoco"), reason="mujoco is not installed: make setup")
-class TestMujoco(HandMadePlan):
+class Mujoco(HandMadePlan):
     backend = "mujoco"
+    needs = "mujoco"
 
 
-@pytest.mark.skipif(missing("newton"), reason="newton is not installed")
-class TestNewton(HandMadePlan):
+class Newton(HandMadePlan):
     """Newton imports the stage by itself, in single precision; its drives know no limits of speed."""
 
     backend = "newton"
+    needs = "newton"
     simulated = True
     precision = 1e-6
     limits_speed = False
@@ -93,7 +94,7 @@ class TestNewton(HandMadePlan):
         return replace(plan, stage=write_stage(plan.physics))
 
 
-class TestArray(HandMadePlan):
+class Array(HandMadePlan):
     """A host whose arrays have the layout's rows: used as they are."""
 
     simulated = False
@@ -111,7 +112,7 @@ class TestArray(HandMadePlan):
         )
 
 
-class TestMappedArray(HandMadePlan):
+class MappedArray(HandMadePlan):
     """A host with rows, quaternions and buffers of its own, and without the last body: copied at every step."""
 
     simulated = False
@@ -134,14 +135,33 @@ class TestMappedArray(HandMadePlan):
         )
 
 
-# --- The asset that authors of other backends get ------------------------------------------------------------------
+# --- All tests of a backend in one ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("conformance", HandMadePlan.__subclasses__(), ids=lambda each: each.__name__)
+def test_a_backend_passes(conformance: type[HandMadePlan]) -> None:
+    if conformance.needs and find_spec(conformance.needs) is None:
+        pytest.skip(f"{conformance.needs} is not installed")
+    failures = {}
+    for name in filter(re.compile("test_").match, dir(conformance)):
+        try:
+            with conformance().made_bench() as bench:
+                getattr(conformance(), name)(bench)
+        except pytest.skip.Exception:
+            continue
+        except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - shown below
+            failures[name] = "".join(traceback.format_exception(error))
+    assert not failures, "\n".join(failures.values())
+
+
+# --- As authors of backends run them, with the asset that they get ---------------------------------------------------
 
 
 class TestKinematicOnTheAsset(BackendConformance):
     backend = "kinematic"
 
 
-@pytest.mark.skipif(missing("mujoco"), reason="mujoco is not installed: make setup")
+@pytest.mark.skipif(find_spec("mujoco") is None, reason="mujoco is not installed: make setup")
 class TestMujocoOnTheAsset(BackendConformance):
     backend = "mujoco"
 

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
+
+from case_tables import each_case
+from some_types import SOME_TYPES
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: make setup, or source ROS 2")
 
@@ -27,8 +32,18 @@ def test_finds_the_types_that_the_bridge_publishes() -> None:
     assert len(TYPES) > 200
 
 
-@pytest.mark.parametrize("name", TYPES)
+@each_case("name", SOME_TYPES)
+def test_reads_back_numbers_written_in_place(name: str) -> None:
+    check_variants(name)
+
+
+@pytest.mark.every_type
+@each_case("name", TYPES)
 def test_reads_back_every_number_written_in_place(name: str) -> None:
+    check_variants(name)
+
+
+def check_variants(name: str) -> None:
     cls = TYPES[name]
     for variant in range(VARIANTS):
         rng = random.Random(f"{name} {variant}")
@@ -57,15 +72,13 @@ def lied_about(name: str) -> Any:
     return message
 
 
-@pytest.mark.parametrize("name", LIED_ABOUT)
+@each_case("name", LIED_ABOUT)
 def test_makes_templates_of_the_messages_it_lies_about_below(name: str) -> None:
     assert Template(lied_about(name)).size
 
 
-@pytest.mark.parametrize("name", LIED_ABOUT)
-def test_refuses_any_number_that_is_not_where_the_layout_says(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@each_case("name", LIED_ABOUT)
+def test_refuses_any_number_that_is_not_where_the_layout_says(name: str) -> None:
     message = lied_about(name)
     init = CdrLayout.__init__
     for path, numbers in CdrLayout(message).numbers.items():
@@ -75,13 +88,19 @@ def test_refuses_any_number_that_is_not_where_the_layout_says(
                 init(self, laid_out)
                 self.numbers[path].offsets[-1] += step
 
-            monkeypatch.setattr(CdrLayout, "__init__", shifted)
-            with pytest.raises(TemplateError):
+            with patched_layout(shifted), pytest.raises(TemplateError):
                 Template(message)
 
 
-@pytest.mark.parametrize("name", LIED_ABOUT)
-def test_refuses_a_layout_that_exchanges_two_numbers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@contextmanager
+def patched_layout(init: Callable[..., None]) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CdrLayout, "__init__", init)
+        yield
+
+
+@each_case("name", LIED_ABOUT)
+def test_refuses_a_layout_that_exchanges_two_numbers(name: str) -> None:
     message = lied_about(name)
     numbers = CdrLayout(message).numbers
     pairs = [
@@ -98,8 +117,7 @@ def test_refuses_a_layout_that_exchanges_two_numbers(name: str, monkeypatch: pyt
             first, second = self.numbers[one], self.numbers[other]
             first.offsets, second.offsets = second.offsets, first.offsets
 
-        monkeypatch.setattr(CdrLayout, "__init__", exchanged)
-        with pytest.raises(TemplateError, match="reads back other numbers"):
+        with patched_layout(exchanged), pytest.raises(TemplateError, match="reads back other numbers"):
             Template(message)
 
 

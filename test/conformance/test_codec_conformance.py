@@ -7,6 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from case_tables import each_case
+
 pytest.importorskip("rclpy", reason="rclpy is not installed: make setup, or source ROS 2")
 
 from builders.plans import PlanBuilder
@@ -54,6 +56,7 @@ class TestTwistStamped(OfFleet):
         return (sample.twist,)
 
 
+@pytest.mark.every_type
 class TestPoseStamped(OfFleet):
     type_name = "geometry_msgs/msg/PoseStamped"
 
@@ -66,6 +69,7 @@ class TestTransformStamped(OfFleet):
     child_frame_id = "base"
 
 
+@pytest.mark.every_type
 class TestAccelStamped(OfFleet):
     type_name = "geometry_msgs/msg/AccelStamped"
 
@@ -79,6 +83,7 @@ class TestOdometry(OfFleet):
     child_frame_id = "base"
 
 
+@pytest.mark.every_type
 class TestRange(OfFleet):
     type_name = "sensor_msgs/msg/Range"
 
@@ -97,6 +102,7 @@ class TestLaserScan(OfFleet):
         return {"ranges": rng.uniform(0.0, 1.0, count).astype(np.float32), **limits}
 
 
+@pytest.mark.every_type
 class TestTwist(CodecConformance):
     type_name = "geometry_msgs/msg/Twist"
 
@@ -191,7 +197,7 @@ def changing_texts(_):
     return {"prepare": prepare}
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@each_case("fault", FAULTS)
 def test_a_faulty_codec_fails(fault, monkeypatch):
     base, make, test, words = FAULTS[fault]
     found = make()

@@ -160,7 +160,10 @@ _started: list[str] = []
 
 
 def _note_process(event: str, arguments: tuple[Any, ...]) -> None:
-    if event in ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn"):
+    if event not in ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn"):
+        return
+    # The first import of mujoco asks glfw for its version, in a process: it says nothing about the test.
+    if "glfwGetVersion" not in str(arguments):
         _started.append(str(arguments[0]) if arguments else event)
 
 

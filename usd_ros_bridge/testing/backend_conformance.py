@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -516,6 +517,12 @@ class BackendConformance:
     @pytest.fixture
     def bench(self) -> Iterator[BackendBench]:
         """The backend, not open, with its plan. It is closed at the end."""
+        with self.made_bench() as made:
+            yield made
+
+    @contextmanager
+    def made_bench(self) -> Iterator[BackendBench]:
+        """The argument of a test, for programs that call tests without pytest. The backend is closed at the end."""
         made = BackendBench(
             make=self.make_backend,
             plan=self.make_plan(),
@@ -525,8 +532,10 @@ class BackendConformance:
             limits_speed=self.limits_speed,
             needed=self.needed,
         )
-        yield made
-        made.backend.close()
+        try:
+            yield made
+        finally:
+            made.backend.close()
 
     def test_every_array_has_a_row_for_everything_in_the_layout(self, bench: BackendBench) -> None:
         bench.open()

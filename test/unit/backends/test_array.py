@@ -10,8 +10,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from builders.plans import gripper, rover
+from case_tables import each_case
+from open_backends import OpenBackend
 from usd_ros_bridge import ArrayBackend, SensorBackend, SensorSample, rows_of
-from usd_ros_bridge.backends.base import Backend, BackendContext
+from usd_ros_bridge.backends.base import Backend
 from usd_ros_bridge.errors import BackendError
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.model.state import Commands
@@ -24,11 +26,7 @@ RANDOM = np.random.default_rng(7)
 
 
 def opened(backend: ArrayBackend, plan: BridgePlan = PLAN, **options: str) -> list[tuple[str, str]]:
-    reports: list[tuple[str, str]] = []
-    backend.open(
-        BackendContext(plan=plan, options=options, report=lambda kind, text: reports.append((kind, text)))
-    )
-    return reports
+    return OpenBackend(plan, backend, **options).reports
 
 
 def random_poses(count: int = BODIES) -> np.ndarray:
@@ -123,8 +121,8 @@ class ByDlpack:
         return self.array.__dlpack_device__()
 
 
-@pytest.mark.parametrize("wrap", [ByInterface, ByDlpack])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@each_case("wrap", [ByInterface, ByDlpack])
+@each_case("dtype", [np.float64, np.float32])
 def test_other_libraries_arrays_are_read_anew_in_each_step(wrap: type, dtype: type) -> None:
     positions = np.zeros(DOFS, dtype=dtype)
     poses = random_poses().astype(dtype)
@@ -155,7 +153,7 @@ class OnDevice:
         setattr(self, method, array.copy)
 
 
-@pytest.mark.parametrize("method", ["get", "cpu", "numpy"])
+@each_case("method", ["get", "cpu", "numpy"])
 def test_device_arrays_are_copied_by_their_own_library(method: str) -> None:
     array = np.linspace(0.0, 1.0, DOFS, dtype=np.float32)
     backend = ArrayBackend(LAYOUT, joint_position=OnDevice(method, array))
@@ -175,9 +173,9 @@ def test_a_device_array_that_nobody_copies_is_refused_in_one_line() -> None:
 # --- Order ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("paired", [False, True])
-@pytest.mark.parametrize("quaternion", ["xyzw", "wxyz"])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@each_case("paired", [False, True])
+@each_case("quaternion", ["xyzw", "wxyz"])
+@each_case("dtype", [np.float64, np.float32])
 def test_rows_and_quaternions_are_put_in_order(paired: bool, quaternion: Any, dtype: type) -> None:
     wanted = random_poses()
     rows = RANDOM.permutation(BODIES + 3)[:BODIES]
@@ -258,7 +256,7 @@ def test_rows_by_name() -> None:
 # --- Mistakes ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("options", "message"),
     [
         ({"joint_position": np.zeros(DOFS + 1)}, r"joint_position has shape .* but must have \(\d+,\)"),
@@ -398,8 +396,8 @@ def host_poses(kind: str) -> tuple[np.ndarray, dict[str, Any]]:
     return poses, {"body_pose": poses, "quaternion": "wxyz" if kind == "wxyz" else "xyzw"}
 
 
-@pytest.mark.parametrize("kind", ["in place", "wxyz", "pair", "single"])
-@pytest.mark.parametrize("number", [0.0, np.nan])
+@each_case("kind", ["in place", "wxyz", "pair", "single"])
+@each_case("number", [0.0, np.nan])
 def test_a_quaternion_without_a_direction_is_refused(kind: str, number: float) -> None:
     poses, options = host_poses(kind)
     poses[2, 3:] = number
@@ -409,7 +407,7 @@ def test_a_quaternion_without_a_direction_is_refused(kind: str, number: float) -
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", ["in place", "wxyz", "pair"])
+@each_case("kind", ["in place", "wxyz", "pair"])
 def test_a_quaternion_that_loses_its_length_later_is_refused(kind: str) -> None:
     poses, options = host_poses(kind)
     backend = ArrayBackend(LAYOUT, **options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from case_tables import each_case
 from usd_ros_bridge.backends.backend_options import BUILT_IN_BACKENDS
 from usd_ros_bridge.backends.base import (
     count_in,
@@ -32,7 +33,7 @@ def test_texts_become_values() -> None:
     assert option_value({}, "rate", float, 1.0) == 1.0
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("key", "text", "message"),
     [
         ("rate", "0", "option rate of backend x is '0', but must be a number: 0.001 to 1000 Hz"),

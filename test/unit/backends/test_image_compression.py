@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from case_tables import each_case
+
 pytest.importorskip("PIL", reason="pillow is not installed: make setup")
 from PIL import Image
 
@@ -60,7 +62,7 @@ def depths() -> NDArray[np.float32]:
     return meters
 
 
-@pytest.mark.parametrize(("channels", "encoding"), [(1, "mono8"), (3, "rgb8"), (4, "rgba8")])
+@each_case(("channels", "encoding"), [(1, "mono8"), (3, "rgb8"), (4, "rgba8")])
 def test_png_is_without_loss(channels: int, encoding: str) -> None:
     arrays = compressed_image(picture(channels), "png")
     color = "" if channels == 1 else "bgr8"
@@ -69,7 +71,7 @@ def test_png_is_without_loss(channels: int, encoding: str) -> None:
     np.testing.assert_array_equal(read_png(arrays["data"].tobytes()), expected)
 
 
-@pytest.mark.parametrize(("channels", "encoding"), [(1, "mono8"), (3, "rgb8"), (4, "rgba8")])
+@each_case(("channels", "encoding"), [(1, "mono8"), (3, "rgb8"), (4, "rgba8")])
 def test_jpeg_is_near_and_nearer_with_more_quality(channels: int, encoding: str) -> None:
     errors, sizes = [], []
     expected = (picture(channels)[..., :3] if channels > 1 else picture(1)).astype(int)
@@ -117,7 +119,7 @@ def test_what_is_not_said_follows_from_the_pixels() -> None:
     np.testing.assert_array_equal(read_png(arrays["data"].tobytes()), deep)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("pixels", "compression"),
     [
         (np.zeros((3, 4, 5), np.uint8), ""),

@@ -11,30 +11,22 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from builders.plans import PlanBuilder, gripper, rover
-from usd_ros_bridge.backends.base import BackendContext
+from builders.samples import joint_sample
+from case_tables import each_case
+from open_backends import OpenBackend
 from usd_ros_bridge.backends.joint_states import JointStatesBackend
 from usd_ros_bridge.errors import BackendError
-from usd_ros_bridge.model.state import Commands, JointStateSample, State
+from usd_ros_bridge.model.state import State
 
 SECOND = 1_000_000_000
 
 
-class Bench:
+class Bench(OpenBackend):
     """An open backend and what it reported."""
 
     def __init__(self, builder: PlanBuilder, **options: str) -> None:
-        self.plan = builder.build()
-        self.reports: list[tuple[str, str]] = []
-        self.backend = JointStatesBackend()
-        self.backend.open(
-            BackendContext(
-                plan=self.plan,
-                report=lambda kind, message: self.reports.append((kind, message)),
-                options=options,
-            )
-        )
+        super().__init__(builder.build(), JointStatesBackend(), **options)
         self.keys = [needed.key for needed in self.backend.inputs()]
-        self.commands = Commands(self.plan.layout)
 
     def receive(
         self,
@@ -46,16 +38,8 @@ class Bench:
         velocity: Any = (),
         effort: Any = (),
     ) -> None:
-        self.backend.receive(
-            self.keys[robot],
-            JointStateSample(
-                stamp_ns=stamp,
-                names=tuple(names),
-                position=np.array(position, dtype=float),
-                velocity=np.array(velocity, dtype=float),
-                effort=np.array(effort, dtype=float),
-            ),
-        )
+        sample = joint_sample(names, position, velocity, effort, stamp_ns=stamp)
+        self.backend.receive(self.keys[robot], sample)
 
     def step(self, time_ns: int = 5 * SECOND) -> State:
         return self.backend.step(time_ns, self.commands)
@@ -152,7 +136,7 @@ def test_a_chain_of_mimic_joints_starts_at_the_nearest_that_is_named() -> None:
     assert_allclose(bench.step().joint_position, [1.0, 1.0, -2.5])
 
 
-@pytest.mark.parametrize(
+@each_case(
     "arrays",
     [
         {"position": []},
@@ -166,7 +150,7 @@ def test_a_message_of_unequal_lengths_is_ignored_with_a_warning(arrays: dict[str
     bench = Bench(rover())
     bench.receive(["mast_joint", "left_wheel_joint"], **arrays)
     assert bench.stamps() == [-1]
-    assert [kind for kind, _ in bench.reports] == ["joint_states.length:/rover"]
+    assert bench.kinds == ["joint_states.length:/rover"]
 
 
 def test_unknown_names_are_ignored_and_named() -> None:
@@ -221,7 +205,7 @@ def test_stamps_that_go_back_by_more_than_a_second_start_over() -> None:
     bench.receive(["mast_joint"], [0.1], stamp=100 * SECOND)
     bench.receive(["mast_joint"], [0.2], stamp=5 * SECOND)
     assert bench.stamps() == [5 * SECOND]
-    assert [kind for kind, _ in bench.reports] == ["joint_states.backwards:/rover"]
+    assert bench.kinds == ["joint_states.backwards:/rover"]
 
 
 def test_a_message_without_a_stamp_has_the_time_of_its_arrival() -> None:

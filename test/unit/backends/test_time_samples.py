@@ -10,14 +10,16 @@ import pytest
 from numpy.testing import assert_allclose
 from pxr import Usd, UsdGeom
 
+from case_tables import each_case
+from open_backends import OpenBackend
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.backends.array import ArrayBackend
-from usd_ros_bridge.backends.base import Backend, BackendContext
+from usd_ros_bridge.backends.base import Backend
 from usd_ros_bridge.backends.joint_states import JointStatesBackend
 from usd_ros_bridge.backends.kinematic import KinematicBackend
 from usd_ros_bridge.backends.null import NullBackend
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.model.state import Commands, State
+from usd_ros_bridge.model.state import State
 from usd_ros_bridge.reporting import OnceReporter
 from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.spatial.transforms import (
@@ -96,23 +98,17 @@ def open_stage() -> Usd.Stage:
     return stage
 
 
-class Bench:
+class Bench(OpenBackend):
     """An open backend; times are seconds since its first state."""
 
     def __init__(self, make: Callable[[BridgePlan], Backend], **options: str) -> None:
         self.stage = open_stage()
-        self.plan = load_plan(self.stage, physics=True)
-        self.backend = make(self.plan)
-        self.reports: dict[str, str] = {}
-        self.backend.open(BackendContext(plan=self.plan, report=self.reports.__setitem__, options=options))
-        self.commands = Commands(self.plan.layout)
+        plan = load_plan(self.stage, physics=True)
+        super().__init__(plan, make(plan), **options)
         step_ns = self.backend.capabilities.step_ns
         # The first call of a backend that owns time is one step on from rest.
         self.first = START + step_ns
         self.begun_ns = START if step_ns else self.first
-
-    def row(self, path: str) -> int:
-        return self.plan.layout.bodies.index(path)
 
     def at(self, seconds: float) -> State:
         state = self.backend.step(self.begun_ns + round(seconds * SECOND), self.commands)
@@ -150,52 +146,52 @@ def same(found: FloatArray, expected: FloatArray, tolerance: float = 1e-6) -> No
     assert_allclose(to_matrix(found), to_matrix(expected), atol=tolerance)
 
 
-@pytest.mark.parametrize("name", MAKERS)
+@each_case("name", MAKERS)
 def test_kinematic_bodies_and_frames_are_where_openusd_has_them(name: str) -> None:
     bench = Bench(MAKERS[name])
     bench.backend.step(bench.first, bench.commands)
     for seconds in (0.4, 1.0, 1.5, 1.998, 2.2, 7.0):
         state = bench.at(seconds)
         for path in ("/World/door", "/World/bot/marker"):
-            same(state.body_pose[bench.row(path)], bench.usd_pose(path, seconds))
+            same(state.body_pose[bench.body(path)], bench.usd_pose(path, seconds))
     again = bench.at(8.5).body_pose.copy()
     bench.backend.reset()
     bench.backend.step(bench.first, bench.commands)
     replayed = bench.at(0.5).body_pose
     for path in ("/World/door", "/World/bot/marker"):
-        same(again[bench.row(path)], replayed[bench.row(path)])
+        same(again[bench.body(path)], replayed[bench.body(path)])
 
 
-@pytest.mark.parametrize("name", ["null", "kinematic", "mujoco"])
+@each_case("name", ["null", "kinematic", "mujoco"])
 def test_their_velocities_are_those_of_the_samples(name: str) -> None:
     bench = Bench(MAKERS[name])
     bench.backend.step(bench.first, bench.commands)
     twist = bench.at(0.5).body_twist
     assert twist is not None
     quarter, marker = np.pi / 2, np.deg2rad(170.0)
-    assert_allclose(twist[bench.row("/World/door")], [1.0, 0, 0, 0, 0, quarter], atol=1e-6)
-    assert_allclose(twist[bench.row("/World/bot/marker")], [0, 0, 0, 0, 0, marker], atol=1e-6)
+    assert_allclose(twist[bench.body("/World/door")], [1.0, 0, 0, 0, 0, quarter], atol=1e-6)
+    assert_allclose(twist[bench.body("/World/bot/marker")], [0, 0, 0, 0, 0, marker], atol=1e-6)
     twist = bench.at(1.5).body_twist
     assert twist is not None
-    assert_allclose(twist[bench.row("/World/door")], [0, 2.0, 0, 0, 0, -quarter / 2], atol=1e-6)
+    assert_allclose(twist[bench.body("/World/door")], [0, 2.0, 0, 0, 0, -quarter / 2], atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["kinematic", "mujoco"])
 def test_a_frame_that_moves_within_a_body_moves_with_it(name: str) -> None:
     bench = Bench(MAKERS[name])
-    bench.commands.body_twist[bench.row("/World/bot")] = (0.3, 0, 0, 0, 0, 0.5)
+    bench.commands.body_twist[bench.body("/World/bot")] = (0.3, 0, 0, 0, 0, 0.5)
     bench.backend.step(bench.first, bench.commands)
     bench.commands.clear()
     state = bench.at(1.2)
-    base, marker = (state.body_pose[bench.row(path)] for path in ("/World/bot", "/World/bot/marker"))
+    base, marker = (state.body_pose[bench.body(path)] for path in ("/World/bot", "/World/bot/marker"))
     assert base[0] > 0.3
     within = relative(bench.usd_pose("/World/bot", 1.2), bench.usd_pose("/World/bot/marker", 1.2))
     same(marker, compose(base, within))
     assert state.body_twist is not None
     lever = marker[:3] - base[:3]
-    twist = state.body_twist[bench.row("/World/bot")]
+    twist = state.body_twist[bench.body("/World/bot")]
     assert_allclose(twist[3:], [0, 0, 0.5], atol=1e-9)
-    moved = state.body_twist[bench.row("/World/bot/marker")]
+    moved = state.body_twist[bench.body("/World/bot/marker")]
     assert_allclose(moved[:3], twist[:3] + np.cross(twist[3:], lever), atol=1e-9)
     assert_allclose(moved[5], 0.5 + np.deg2rad(30.0), atol=1e-6)
 
@@ -203,7 +199,7 @@ def test_a_frame_that_moves_within_a_body_moves_with_it(name: str) -> None:
 @pytest.mark.parametrize("name", ["kinematic", "mujoco"])
 def test_a_command_ends_an_animation_until_a_reset(name: str) -> None:
     bench = Bench(MAKERS[name])
-    row, there = bench.row("/World/door"), pose((3.0, 1.0, 0.0))
+    row, there = bench.body("/World/door"), pose((3.0, 1.0, 0.0))
     bench.backend.step(bench.first, bench.commands)
     bench.commands.body_pose[row] = there
     bench.at(0.5)
@@ -222,9 +218,9 @@ def test_without_loop_it_stays_at_the_end(name: str) -> None:
     bench.backend.step(bench.first, bench.commands)
     state = bench.at(5.0)
     for path in ("/World/door", "/World/bot/marker"):
-        same(state.body_pose[bench.row(path)], bench.usd_pose(path, 1.999999999))
+        same(state.body_pose[bench.body(path)], bench.usd_pose(path, 1.999999999))
         assert state.body_twist is not None
-        assert not state.body_twist[bench.row(path)].any()
+        assert not state.body_twist[bench.body(path)].any()
 
 
 def test_an_animated_platform_carries_what_lies_on_it() -> None:
@@ -236,7 +232,7 @@ def test_an_animated_platform_carries_what_lies_on_it() -> None:
     platform = bench.backend.entity_state("/World/platform")  # type: ignore[attr-defined]
     assert_allclose(platform.pose[:3], [5.0, 0.75, 0.0], atol=1e-9)
     assert_allclose(platform.twist, [0, 0.5, 0, 0, 0, 0], atol=1e-9)
-    load = state.body_pose[bench.row("/World/load")]
+    load = state.body_pose[bench.body("/World/load")]
     # It slips at first: v^2 / (2 mu g), with MuJoCo's own friction of 1.
     assert load[1] == pytest.approx(0.75 - 0.25 / (2 * 9.81), abs=0.01)
     assert load[2] == pytest.approx(0.6, abs=1e-3)
@@ -268,7 +264,7 @@ def test_poses_between_samples_are_interpolated_as_in_playback() -> None:
     assert_allclose(interpolate_poses(np.zeros(1), turn[None], at[:2]), [turn, turn])
 
 
-@pytest.mark.parametrize("name", ["null", "kinematic", "mujoco"])
+@each_case("name", ["null", "kinematic", "mujoco"])
 def test_tf_has_the_poses_of_the_state(name: str) -> None:
     bench = Bench(MAKERS[name])
     bench.backend.close()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from builders.plans import gripper, rest_of
+from case_tables import each_case
 from usd_ros_bridge.controllers.controller_group import ControllerContext, load_factory, make_groups
 from usd_ros_bridge.model.controller_schemas import CONTROLLER_SCHEMAS
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan
@@ -26,7 +25,7 @@ def faulty(schema: str) -> ControllerPlan:
     )
 
 
-@pytest.mark.parametrize("schema", sorted(CONTROLLER_SCHEMAS))
+@each_case("schema", sorted(CONTROLLER_SCHEMAS))
 def test_every_schema_makes_a_group_even_of_a_plan_with_a_fault(schema: str) -> None:
     plan = replace(gripper().build(), controllers=(faulty(schema),))
     (made,) = make_groups(context(plan))

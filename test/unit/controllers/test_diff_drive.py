@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders.plans import PlanBuilder, rest_of, rover
-from usd_ros_bridge.backends.base import BackendContext
+from case_tables import each_case
+from open_backends import OpenBackend
 from usd_ros_bridge.backends.kinematic import KinematicBackend
 from usd_ros_bridge.controllers.controller_group import ControllerContext, ControllerGroup, OdometryGroup
 from usd_ros_bridge.controllers.diff_drive import DiffDrives, find_wheels
@@ -134,7 +135,7 @@ def test_only_linear_x_and_angular_z_are_used() -> None:
     assert one.reports == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     "twist",
     [
         (math.nan, 0.0),
@@ -517,7 +518,7 @@ def with_right_wheel(joint: JointPlan, builder: PlanBuilder) -> BridgePlan:
     return replace(builder.build(), controllers=(drive_plan(builder),))
 
 
-@pytest.mark.parametrize("how", ["flipped", "inverted", "both"])
+@each_case("how", ["flipped", "inverted", "both"])
 def test_a_wheel_whose_axis_points_to_the_other_side_turns_the_other_way(how: str) -> None:
     builder = rover()
     joint = builder.robots[0].joints[1]
@@ -569,8 +570,7 @@ def test_the_wheels_of_the_example_rover_roll_ahead() -> None:
 
 def kinematic_run(v: float, w: float, ticks: int, **parameters: Any) -> tuple[Rig, State]:
     one = rig(kinematic=True, cmd_vel_timeout=0.0, **parameters)
-    backend = KinematicBackend()
-    backend.open(BackendContext(plan=one.plan, report=lambda *_: None))
+    backend = OpenBackend(one.plan, KinematicBackend()).backend
     one.state = backend.step(0, one.commands)
     one.drives.observe(one.state)
     one.send(v, w)

@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from builders.plans import gripper, rest_of
+from builders.samples import joint_sample
 from usd_ros_bridge.controllers.controller_group import ControllerContext
 from usd_ros_bridge.controllers.forward_command import ExternalControls
 from usd_ros_bridge.model.plan import ControllerPlan
-from usd_ros_bridge.model.state import Commands, JointStateSample
+from usd_ros_bridge.model.state import Commands
 
 PALM, LEFT, RIGHT = "palm_joint", "left_finger_joint", "right_finger_joint"
 
@@ -45,14 +46,7 @@ class Rig:
         velocity: Sequence[float] = (),
         effort: Sequence[float] = (),
     ) -> None:
-        sample = JointStateSample(
-            stamp_ns=0,
-            names=names,
-            position=np.array(position, dtype=np.float64),
-            velocity=np.array(velocity, dtype=np.float64),
-            effort=np.array(effort, dtype=np.float64),
-        )
-        self.controls.receive(0, sample, time_ns=0)
+        self.controls.receive(0, joint_sample(names, position, velocity, effort), time_ns=0)
 
     def tick(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Positions, velocities and efforts of palm, left and right finger."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from builders.plans import rest_of, rover
+from case_tables import each_case
 from usd_ros_bridge.controllers.controller_group import ControllerContext
 from usd_ros_bridge.controllers.forward_command import RigidBodyTwists
 from usd_ros_bridge.model.plan import ControllerPlan
@@ -60,7 +60,7 @@ def test_the_last_of_several_twists_counts() -> None:
     assert rig.tick()[0].tolist() == TWIST.tolist()
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e200, -2e6])
+@each_case("bad", [np.nan, np.inf, 1e200, -2e6])
 def test_a_twist_that_is_not_finite_is_ignored(bad: float) -> None:
     rig = Rig()
     rig.send(np.where(np.arange(6) == 4, bad, TWIST))

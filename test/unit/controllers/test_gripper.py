@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders.plans import PlanBuilder, gripper, rest_of
-from usd_ros_bridge.backends.base import BackendContext
+from case_tables import each_case
+from open_backends import OpenBackend
 from usd_ros_bridge.backends.kinematic import KinematicBackend
 from usd_ros_bridge.controllers.controller_group import ControllerContext, GoalGroup
 from usd_ros_bridge.controllers.gripper import Grippers
@@ -80,10 +81,9 @@ class Rig:
         )
         self.commands = Commands(self.plan.layout)
         self.state: State = rest_of(self.plan)
-        self.backend = KinematicBackend() if kinematic else None
+        self.backend = OpenBackend(self.plan, KinematicBackend()).backend if kinematic else None
         self.now = 0
         if self.backend is not None:
-            self.backend.open(BackendContext(plan=self.plan, report=lambda *_: None))
             self.state = self.backend.step(0, self.commands)
 
     def check(self, wanted: object) -> str:
@@ -124,7 +124,7 @@ def test_the_group_is_what_the_protocol_asks_for() -> None:
 # --- Acceptance -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("joints", "wanted", "why"),
     [
         ((LEFT,), goal(), "wrong number of position values: expects 1, got 0"),

@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 from trajectory_bench import JOINTS, MS, TICK, Bench, Port, S, arm, goal, trajectory
 
+from case_tables import each_case
 from usd_ros_bridge.controllers.controller_group import load_factory
 from usd_ros_bridge.model.goals import GripperGoal
 from usd_ros_bridge.options import BeyondLimits, PlanOptions
@@ -436,7 +437,7 @@ def test_an_empty_trajectory_on_the_topic_is_ignored_with_an_error() -> None:
     assert port.outcome == "succeeded"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("sample", "reason"),
     [
         (trajectory([1.0], [[1.0]], names=("elbow",)), "'shoulder' is missing"),
@@ -509,7 +510,7 @@ def test_feedback_comes_at_20_hz_by_default() -> None:
     assert np.diff([f.stamp_ns for f in port.fed_back]).tolist() == [50 * MS] * 20
 
 
-@pytest.mark.parametrize(("rate", "count"), [(1e-300, 1), (0.0, 3), (1e12, 11)])
+@each_case(("rate", "count"), [(1e-300, 1), (0.0, 3), (1e12, 11)])
 def test_a_monitor_rate_that_makes_no_sense_disturbs_nothing(rate: float, count: int) -> None:
     bench = Bench(action_monitor_rate=rate)
     port = bench.send(goal(trajectory([2.0], [[1.0] * 3])))
@@ -517,8 +518,8 @@ def test_a_monitor_rate_that_makes_no_sense_disturbs_nothing(rate: float, count:
     assert len(port.fed_back) == count
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("rate", [20.0, 19.0, 21.0, 10.0])
+@each_case("seed", range(3))
+@each_case("rate", [20.0, 19.0, 21.0, 10.0])
 def test_feedback_keeps_its_rate_next_to_that_of_the_clock(rate: float, seed: int) -> None:
     """A clock of 20 Hz whose stamps are off by up to 2 ms: those before a deadline serve it."""
     bench = Bench(action_monitor_rate=rate)
@@ -580,7 +581,7 @@ def limited(beyond: BeyondLimits, **parameters: Any) -> Bench:
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("position", "words"),
     [
         (9.5, "the position of joint 'shoulder' in point 1 is 9.5, beyond its upper limit 2.967"),

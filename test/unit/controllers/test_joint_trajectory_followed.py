@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose
 from scipy.interpolate import BPoly, CubicHermiteSpline
 from trajectory_bench import Port, S, goal, trajectory
 
 from builders.plans import PlanBuilder
+from case_tables import each_case
 from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.backends.kinematic import KinematicBackend
 from usd_ros_bridge.controllers.controller_group import ControllerContext
@@ -71,7 +71,7 @@ class Loop:
         raise AssertionError((kind, message))
 
 
-@pytest.mark.parametrize("degree", [1, 3, 5])
+@each_case("degree", [1, 3, 5])
 def test_500_points_of_7_joints_at_500_hz_stay_within_a_billionth_of_the_analytic_spline(degree: int) -> None:
     rng = np.random.default_rng(degree)
     loop = Loop(arms(1))

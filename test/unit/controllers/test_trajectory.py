@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.interpolate import BPoly, CubicHermiteSpline
 
+from case_tables import each_case
 from usd_ros_bridge.controllers.trajectory.spline import Knots, Spline, turns_towards, wrapped
 from usd_ros_bridge.spatial.transforms import FloatArray
 
@@ -144,7 +145,7 @@ def test_a_shift_moves_all_but_what_was_before() -> None:
     assert not spline.sample(WALL).any()
 
 
-@pytest.mark.parametrize("scale_ns", [1, 1000, 3_600 * S])
+@each_case("scale_ns", [1, 1000, 3_600 * S])
 def test_segments_of_a_nanosecond_and_of_hours_stay_finite(scale_ns: int) -> None:
     given_knots = knots(count=4, times_ns=[0, scale_ns, 2 * scale_ns, 3 * scale_ns])
     spline = Spline(given_knots, np.zeros(JOINTS))
@@ -161,7 +162,7 @@ def test_whole_turns_bring_a_joint_that_wraps_within_half_a_turn(position: float
     assert abs(position + turns[0] - reference) <= np.pi + 1e-8
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("position", "shifted"), [(np.pi, np.pi), (-np.pi, -np.pi), (3 * np.pi, np.pi), (-5 * np.pi, -np.pi)]
 )
 def test_half_a_turn_goes_the_way_that_the_numbers_say(position: float, shifted: float) -> None:

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from numpy.testing import assert_array_equal
 from trajectory_bench import JOINTS, TICK, Bench, S, goal, trajectory
 
+from case_tables import each_case
 from usd_ros_bridge.controllers.joint_commands import BOUND
 from usd_ros_bridge.controllers.trajectory.goal import read_goal
 from usd_ros_bridge.model.goals import FollowTrajectoryGoal, GripperGoal, JointTolerance, TrajectorySample
@@ -74,8 +74,8 @@ def test_missing_positions_are_rejected() -> None:
     assert why(sample) == "point 1 has no positions"
 
 
-@pytest.mark.parametrize("field", ["positions", "velocities", "accelerations", "efforts"])
-@pytest.mark.parametrize("length", [1, 2, 4])
+@each_case("field", ["positions", "velocities", "accelerations", "efforts"])
+@each_case("length", [1, 2, 4])
 def test_fields_of_wrong_length_are_rejected(field: str, length: int) -> None:
     sample = replace(trajectory([1.0, 2.0], P2, V2), **{field: (np.zeros(3), np.zeros(length))})
     assert why(sample) == f"point 1 has {length} {field} for 3 joints"
@@ -86,21 +86,21 @@ def test_wrong_lengths_that_add_up_are_rejected() -> None:
     assert why(sample) == "point 0 has 2 positions for 3 joints"
 
 
-@pytest.mark.parametrize("field", ["velocities", "accelerations", "efforts"])
+@each_case("field", ["velocities", "accelerations", "efforts"])
 def test_points_may_disagree_about_what_they_give(field: str) -> None:
     sample = replace(trajectory([1.0, 2.0], P2), **{field: (np.ones(3), np.zeros(0))})
     assert why(sample) == ""
 
 
-@pytest.mark.parametrize("field", ["positions", "velocities", "accelerations", "efforts"])
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e31])
+@each_case("field", ["positions", "velocities", "accelerations", "efforts"])
+@each_case("value", [math.nan, math.inf, -math.inf, 1e31])
 def test_numbers_that_no_joint_can_take_are_rejected(field: str, value: float) -> None:
     rows = (np.array([0.0, 0.0, value]), np.zeros(3))
     reason = why(replace(trajectory([1.0, 2.0], P2, V2), **{field: rows}))
     assert reason == f"{field} of joint 'wrist' in point 0 is {value:g}, no number that can be followed"
 
 
-@pytest.mark.parametrize("times", [[1.0, 1.0], [2.0, 1.0], [0.0, 0.0]])
+@each_case("times", [[1.0, 1.0], [2.0, 1.0], [0.0, 0.0]])
 def test_times_that_do_not_strictly_increase_are_rejected(times: list[float]) -> None:
     reason = why(trajectory(times, P2))
     assert "not strictly increasing" in reason

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pytest
 from numpy.testing import assert_array_equal
 from trajectory_bench import JOINTS, S, goal, trajectory
 
+from case_tables import each_case
 from usd_ros_bridge.controllers.trajectory.goal import (
     Tolerances,
     default_tolerances,
@@ -67,7 +67,7 @@ def test_a_goal_time_of_minus_one_second_is_unlimited() -> None:
     assert resolve_tolerances(defaults, asked(time=0.0), JOINTS)[0].goal_time_ns == 5
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("wish", "reason"),
     [
         (asked(path=(JointTolerance(name="thumb", position=0.1),)), "path_tolerance names the joint 'thumb'"),

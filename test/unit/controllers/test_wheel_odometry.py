@@ -10,6 +10,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import fresnel
 
+from case_tables import each_case
 from usd_ros_bridge.controllers.wheel_odometry import WheelOdometry, Wheels, arc, varying_twist
 
 RADIUS = 0.1
@@ -61,7 +62,7 @@ def error(odometry: WheelOdometry, x: float, y: float, heading: float) -> float:
     return math.hypot(pose[0] - x, pose[1] - y)
 
 
-@pytest.mark.parametrize(("speed", "rate"), [(1.0, 0.7), (-1.0, 0.7), (1.0, -2.5), (0.3, 6.0)])
+@each_case(("speed", "rate"), [(1.0, 0.7), (-1.0, 0.7), (1.0, -2.5), (0.3, 6.0)])
 def test_a_circle_is_exact(speed: float, rate: float) -> None:
     odometry = follow(lambda t: speed * t, lambda t: rate * t, grid(20.0))
     radius, heading = speed / rate, rate * 20.0
@@ -70,8 +71,8 @@ def test_a_circle_is_exact(speed: float, rate: float) -> None:
     assert odometry.base_twist[0] == pytest.approx([speed, 0, 0, 0, 0, rate], abs=1e-9)
 
 
-@pytest.mark.parametrize("speed", [1.0, -1.0])
-@pytest.mark.parametrize("sharpness", [1.0, -0.25])
+@each_case("speed", [1.0, -1.0])
+@each_case("sharpness", [1.0, -0.25])
 def test_a_clothoid_is_within_a_micrometre_per_metre(speed: float, sharpness: float) -> None:
     """Heading sharpness * t^2 / 2: scipy's Fresnel integrals of sin and cos of pi u^2 / 2."""
     length = 5.0

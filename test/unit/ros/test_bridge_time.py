@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from builders.plans import rover
+from case_tables import each_case
 from usd_ros_bridge.backends.base import Backend, EntityState
 from usd_ros_bridge.backends.kinematic import KinematicBackend
 from usd_ros_bridge.errors import OptionError
@@ -57,7 +58,7 @@ def test_a_root_that_is_no_directory_is_refused_whatever_the_backend(
         roots_of(backend, tmp_path, tmp_path / "gone")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("backend", "reason"),
     [
         (WithoutTransfer(), "the backend WithoutTransfer cannot go on with another scene"),

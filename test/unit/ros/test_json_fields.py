@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from case_tables import each_case
+
 pytest.importorskip("rclpy", reason="rclpy is not installed: make setup, or source ROS 2")
 
 from builtin_interfaces.msg import Time
@@ -21,6 +23,8 @@ from usd_ros_bridge.ros.foxglove.json_fields import fields_from_json
 from usd_ros_bridge.ros.interface_types import make_message
 from usd_ros_bridge.ros.wire.cdr_template import serialize_defined
 from usd_ros_bridge.testing.random_messages import fill, installed_types
+
+pytestmark = pytest.mark.app
 
 TYPES = {name: cls for name, cls in installed_types().items() if "/msg/" in name}
 
@@ -39,7 +43,7 @@ def as_json(value: Any) -> Any:
     return [as_json(each) for each in (value.tolist() if hasattr(value, "tolist") else value)]
 
 
-@pytest.mark.parametrize("name", TYPES)
+@each_case("name", TYPES)
 def test_every_type_can_be_read(name: str) -> None:
     message = fill(TYPES[name](), random.Random(name))
     text = json.dumps(as_json(message))
@@ -58,7 +62,7 @@ def test_values_of_javascript() -> None:
     assert read(Header, '{"stamp": {"sec": 3, "nsec": 4}}').stamp == Time(sec=3, nanosec=4)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("message_class", "text", "reason"),
     [
         (Twist, "", "no JSON"),

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from case_tables import each_case
+
 pytest.importorskip("ament_index_python", reason="ROS 2 is not installed: make setup, or source ROS 2")
 
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
@@ -15,16 +17,16 @@ from usd_ros_bridge.ros.codecs import CODECS
 from usd_ros_bridge.ros.recording import message_definitions
 from usd_ros_bridge.ros.recording.message_definitions import message_definition, type_hash, type_name
 
+pytestmark = pytest.mark.app
+
 
 def message_class(name: str) -> Any:
     package, kind, message = name.split("/")
     return getattr(import_module(f"{package}.{kind}"), message)
 
 
-@pytest.mark.parametrize(
-    "name", [*sorted(CODECS), "tf2_msgs/msg/TFMessage", "diagnostic_msgs/msg/DiagnosticArray"]
-)
-@pytest.mark.parametrize("installed", [True, False], ids=["from .msg", "from the class"])
+@each_case("name", [*sorted(CODECS), "tf2_msgs/msg/TFMessage", "diagnostic_msgs/msg/DiagnosticArray"])
+@each_case("installed", [True, False])
 def test_a_parser_of_others_finds_the_same_type(
     name: str, installed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from case_tables import each_case
+
 pytest.importorskip("rclpy", reason="rclpy is not installed: make setup")
 pytest.importorskip("yaml", reason="PyYAML is not installed: make setup-tests")
 
@@ -19,6 +21,7 @@ from sensor_msgs.msg import CameraInfo, JointState, PointCloud2
 from std_msgs.msg import Bool, Byte, Float64MultiArray, Int8, String, UInt8
 from tf2_msgs.msg import TFMessage
 
+from some_types import SOME_TYPES
 from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.ros.message_text import TextLimits, message_to_csv, message_to_yaml
 from usd_ros_bridge.ros.message_values import WrittenMessage
@@ -43,8 +46,18 @@ def filled(name: str, seed: int) -> Any:
     return fill(TYPES[name](), random.Random(f"{name} {seed}"))
 
 
-@pytest.mark.parametrize("name", sorted(TYPES))
+@each_case("name", SOME_TYPES)
+def test_yaml_of_a_message_makes_the_same_message(name: str, without_rosidl: None) -> None:
+    check_yaml(name)
+
+
+@pytest.mark.every_type
+@each_case("name", sorted(TYPES))
 def test_yaml_of_any_message_makes_the_same_message(name: str, without_rosidl: None) -> None:
+    check_yaml(name)
+
+
+def check_yaml(name: str) -> None:
     for seed in range(3):
         message = filled(name, seed)
         text = message_to_yaml(message)
@@ -56,6 +69,7 @@ def test_yaml_of_any_message_makes_the_same_message(name: str, without_rosidl: N
         assert yaml.safe_load(flow) == yaml.safe_load(text)
 
 
+@pytest.mark.every_type
 def test_texts_are_those_of_rosidl_runtime_py(monkeypatch: pytest.MonkeyPatch) -> None:
     rosidl = pytest.importorskip(
         "rosidl_runtime_py", reason="rosidl_runtime_py is not installed: source ROS 2"
@@ -106,7 +120,7 @@ def test_the_forms_of_arrays_and_strings(without_rosidl: None) -> None:
 # --- Messages that people write -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "text", "expected"),
     [
         (Twist, "{linear: {x: 1e-3}}", 0.001),
@@ -153,7 +167,7 @@ def test_now_and_auto_are_filled_in_each_time() -> None:
     assert written.message == Time(sec=1)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "values", "expected"),
     [
         (Twist, {"linear": 5}, "the field linear: it is Vector3, not int"),

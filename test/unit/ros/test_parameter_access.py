@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from case_tables import each_case
+
 pytest.importorskip("rclpy", reason="rclpy is not installed: make setup, or source ROS 2")
 pytest.importorskip("foxglove", reason="foxglove-sdk is not installed: make setup")
 
@@ -32,7 +34,7 @@ def declared(kind: Any, value: Any) -> Any:
     return Parameter("name", kind, value)
 
 
-@pytest.mark.parametrize("kind", VALUES)
+@each_case("kind", VALUES)
 def test_a_value_comes_back_as_it_was(kind: Any) -> None:
     value = VALUES[kind]
     shown = to_foxglove("name", value)
@@ -47,7 +49,7 @@ def test_doubles_are_marked_as_such() -> None:
     assert to_foxglove("name", 1).type is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "given", "expected"),
     [
         (Parameter.Type.DOUBLE, 3, 3.0),
@@ -66,7 +68,7 @@ def test_numbers_of_json_get_the_declared_type(kind: Any, given: Any, expected: 
     assert [type(each) for each in numbers] == [type(each) for each in wanted]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "given"),
     [
         (Parameter.Type.INTEGER, 3.5),

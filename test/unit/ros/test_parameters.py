@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from case_tables import each_case
+
 pytest.importorskip("rclpy")
 
 from usd_ros_bridge.ros.parameters import possible_values
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("arguments", "expected"),
     [
         ([], set()),
@@ -26,7 +28,7 @@ def test_those_of_arguments(arguments: list[str], expected: set[str]) -> None:
     assert possible_values("backend", arguments) == expected
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("content", "expected"),
     [
         ("/**:\n  ros__parameters:\n    backend: null_\n", {"null_"}),

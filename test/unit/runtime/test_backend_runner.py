@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from builders.plans import PlanBuilder
-from usd_ros_bridge.backends.base import BackendContext
+from open_backends import OpenBackend
 from usd_ros_bridge.backends.null import NullBackend
 from usd_ros_bridge.runtime.backend_runner import BackendRunner
 
@@ -30,9 +30,8 @@ class Backend(NullBackend):
 
 
 def make():
-    plan, backend, reports = PlanBuilder().build(), Backend(), []
-    backend.open(BackendContext(plan=plan, options={}, report=lambda *each: reports.append(each)))
-    return BackendRunner(backend, plan.layout, lambda *each: reports.append(each)), backend
+    opened = OpenBackend(PlanBuilder().build(), Backend())
+    return BackendRunner(opened.backend, opened.plan.layout, lambda *_: None), opened.backend
 
 
 def test_steps_are_counted_and_timed_and_the_longest_is_kept_until_it_is_asked_for():

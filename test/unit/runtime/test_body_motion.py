@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose
 
 from builders.plans import PlanBuilder, gripper, rest_of, rover
+from case_tables import each_case
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import State
 from usd_ros_bridge.runtime.body_motion import BodyMotion, MotionTracker
@@ -44,10 +44,8 @@ def move(state: State, generator: np.random.Generator) -> None:
     state.body_pose[:, 3:] = normalized(state.body_pose[:, 3:])
 
 
-@pytest.mark.parametrize(
-    "plan", [rover().build(), gripper().build(), chain(12)], ids=["rover", "gripper", "chain"]
-)
-@pytest.mark.parametrize("measured", [False, True])
+@each_case("plan", [rover().build(), gripper().build(), chain(12)])
+@each_case("measured", [False, True])
 def test_single_bodies_are_as_all_bodies(plan: BridgePlan, measured: bool) -> None:
     generator = np.random.default_rng(7)
     alone, together, state = snapshot_of(plan), snapshot_of(plan), rest_of(plan)

@@ -9,9 +9,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 from builders.plans import PlanBuilder, gripper, rover
+from builders.samples import joint_sample, twist_sample
+from case_tables import each_case
 from usd_ros_bridge.backends.base import Capabilities
 from usd_ros_bridge.model.plan import TopicPlan
-from usd_ros_bridge.model.state import ArraySample, Commands, JointStateSample, PoseSample, TwistSample
+from usd_ros_bridge.model.state import ArraySample, Commands, PoseSample, TwistSample
 from usd_ros_bridge.reporting import OnceReporter
 from usd_ros_bridge.runtime.command_sinks import SinkContext, SinkRefusal, UnknownFrameError, make_sink
 from usd_ros_bridge.runtime.kinematics import Kinematics
@@ -61,18 +63,6 @@ class Bench:
         return [entry.kind for entry in self.reporter.reported()]
 
 
-def joint_state(
-    names: list[str], position: Any = (), velocity: Any = (), effort: Any = ()
-) -> JointStateSample:
-    return JointStateSample(
-        stamp_ns=0,
-        names=tuple(names),
-        position=np.array(position, dtype=float),
-        velocity=np.array(velocity, dtype=float),
-        effort=np.array(effort, dtype=float),
-    )
-
-
 def nothing(commands: Commands) -> bool:
     return all(
         np.isnan(array).all()
@@ -88,7 +78,9 @@ def nothing(commands: Commands) -> bool:
 
 def test_targets_go_to_joints_by_name() -> None:
     bench = Bench(rover(), JOINT_STATE)
-    commands = bench.send(joint_state(["mast_joint", "left_wheel_joint"], [0.5, 1.5], [0.1, 0.2], [3.0, 4.0]))
+    commands = bench.send(
+        joint_sample(["mast_joint", "left_wheel_joint"], [0.5, 1.5], [0.1, 0.2], [3.0, 4.0])
+    )
     assert_allclose(commands.joint_position, [1.5, np.nan, 0.5])
     assert_allclose(commands.joint_velocity, [0.2, np.nan, 0.1])
     assert_allclose(commands.joint_effort, [4.0, np.nan, 3.0])
@@ -96,25 +88,25 @@ def test_targets_go_to_joints_by_name() -> None:
 
 def test_an_empty_array_and_what_is_not_finite_command_nothing() -> None:
     bench = Bench(rover(), JOINT_STATE)
-    commands = bench.send(joint_state(["mast_joint", "left_wheel_joint"], velocity=[np.nan, 2.0]))
+    commands = bench.send(joint_sample(["mast_joint", "left_wheel_joint"], velocity=[np.nan, 2.0]))
     assert np.isnan(commands.joint_position).all()
     assert_allclose(commands.joint_velocity, [2.0, np.nan, np.nan])
-    assert nothing(bench.send(joint_state(["mast_joint"], [np.inf])))
+    assert nothing(bench.send(joint_sample(["mast_joint"], [np.inf])))
     assert bench.kinds() == []
 
 
-@pytest.mark.parametrize("field", ["position", "velocity", "effort"])
+@each_case("field", ["position", "velocity", "effort"])
 def test_a_message_of_unequal_lengths_is_ignored_as_a_whole(field: str) -> None:
     bench = Bench(rover(), JOINT_STATE)
     arrays = {"position": [0.1, 0.2], field: [0.1]}
-    assert nothing(bench.send(joint_state(["mast_joint", "left_wheel_joint"], **arrays)))
+    assert nothing(bench.send(joint_sample(["mast_joint", "left_wheel_joint"], **arrays)))
     assert bench.kinds() == ["sink.length:/rover/command"]
 
 
 def test_unknown_names_are_ignored_and_reported_once() -> None:
     bench = Bench(rover(), JOINT_STATE)
     for _ in range(3):
-        commands = bench.send(joint_state(["elbow", "mast_joint"], [9.0, 0.5]))
+        commands = bench.send(joint_sample(["elbow", "mast_joint"], [9.0, 0.5]))
         assert_allclose(commands.joint_position, [np.nan, np.nan, 0.5])
     assert bench.kinds() == ["sink.joint:/rover/command"]
     assert "'elbow'" in bench.reporter.reported()[0].message
@@ -124,7 +116,7 @@ def test_names_that_nobody_knows_are_one_report_whatever_they_are() -> None:
     bench = Bench(rover(), JOINT_STATE)
     for turn in range(200):
         names = [f"joint_{turn}_{index}" * 100 for index in range(20)]
-        commands = bench.send(joint_state([*names, "mast_joint"], [9.0] * 20 + [0.5]))
+        commands = bench.send(joint_sample([*names, "mast_joint"], [9.0] * 20 + [0.5]))
         assert_allclose(commands.joint_position, [np.nan, np.nan, 0.5])
     (report,) = bench.reporter.reported()
     assert (report.kind, report.count) == ("sink.joint:/rover/command", 200)
@@ -144,14 +136,14 @@ def test_frames_that_nobody_knows_are_one_report_whatever_they_are() -> None:
 
 def test_changed_names_are_looked_up_again() -> None:
     bench = Bench(rover(), JOINT_STATE)
-    bench.send(joint_state(["mast_joint"], [0.5]))
-    commands = bench.send(joint_state(["left_wheel_joint"], [0.7]))
+    bench.send(joint_sample(["mast_joint"], [0.5]))
+    commands = bench.send(joint_sample(["left_wheel_joint"], [0.7]))
     assert_allclose(commands.joint_position, [0.7, np.nan, np.nan])
 
 
 def test_mimic_joints_are_not_commanded() -> None:
     bench = Bench(gripper(), JOINT_STATE)
-    commands = bench.send(joint_state(["right_finger_joint", "palm_joint"], [0.02, 0.5]))
+    commands = bench.send(joint_sample(["right_finger_joint", "palm_joint"], [0.02, 0.5]))
     assert_allclose(commands.joint_position, [0.5, np.nan, np.nan])
 
 
@@ -169,7 +161,7 @@ def test_positions_beyond_limits_are_clamped_with_one_report(kind: str) -> None:
     names = ["palm_joint", "left_finger_joint"]
     for turn in range(100):
         values = np.array([100.0 if kind == ARRAY else np.nan, 0.5 + turn])
-        sample = ArraySample(values=values) if kind == ARRAY else joint_state(names, values)
+        sample = ArraySample(values=values) if kind == ARRAY else joint_sample(names, values)
         commands = bench.send(sample)
         assert commands.joint_position[1] == 0.04
     (report,) = bench.reporter.reported()
@@ -185,7 +177,7 @@ def test_an_array_of_another_length_is_ignored_and_the_joints_named() -> None:
 
 def test_a_twist_moves_the_base() -> None:
     bench = Bench(rover(), TWIST)
-    commands = bench.send(TwistSample(stamp_ns=0, twist=np.array([1.0, 0.0, 0.0, 0.0, 0.0, 0.5])))
+    commands = bench.send(twist_sample(1.0, 0.5))
     assert_allclose(commands.body_twist[0], [1.0, 0.0, 0.0, 0.0, 0.0, 0.5])
     assert np.isnan(commands.body_twist[1:]).all()
 
@@ -197,10 +189,10 @@ def test_a_twist_on_a_link_moves_the_base_it_belongs_to() -> None:
     assert_allclose(commands.body_twist[0], 1.0)
 
 
-@pytest.mark.parametrize("fault", [np.nan, np.inf, 1e200, -2e6])
+@each_case("fault", [np.nan, np.inf, 1e200, -2e6])
 def test_a_twist_that_is_not_finite_is_ignored(fault: float) -> None:
     bench = Bench(rover(), TWIST)
-    assert nothing(bench.send(TwistSample(stamp_ns=0, twist=np.array([fault, 0.0, 0.0, 0.0, 0.0, 0.0]))))
+    assert nothing(bench.send(twist_sample(fault)))
     assert bench.kinds() == ["sink.finite:/rover/command"]
 
 
@@ -222,7 +214,7 @@ def test_a_pose_without_rotation_or_in_an_unknown_frame_is_ignored() -> None:
     assert bench.kinds() == ["sink.finite:/rover/command", "sink.frame:/rover/command"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("builder", "kind", "options", "reason"),
     [
         (rover(), "sensor_msgs/msg/Image", {}, "nothing takes messages of type sensor_msgs/msg/Image"),

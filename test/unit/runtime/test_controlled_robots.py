@@ -12,7 +12,9 @@ from scipy.interpolate import CubicHermiteSpline
 
 from builders.groups import NotingPort
 from builders.plans import PlanBuilder, rover
+from builders.samples import joint_sample, twist_sample
 from builders.stages import write_drives
+from case_tables import each_case
 from usd_ros_bridge import load_plan
 from usd_ros_bridge.backends.base import Backend
 from usd_ros_bridge.backends.kinematic import KinematicBackend
@@ -24,7 +26,6 @@ from usd_ros_bridge.model.goals import (
     TrajectorySample,
 )
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.model.state import JointStateSample, TwistSample
 from usd_ros_bridge.options import BridgeOptions, PlanOptions
 from usd_ros_bridge.reporting import OnceReporter
 from usd_ros_bridge.runtime.loop import ExternalClock, Loop
@@ -170,7 +171,7 @@ def test_joints_go_from_a_trajectory_to_a_drive_and_back_in_one_switch() -> None
     )
     runtime = Runtime(builder.build(), KinematicBackend()).open()
     controllers, delivery = runtime.controllers, runtime.bind_sink(cmd_vel)
-    forward = TwistSample(stamp_ns=0, twist=np.array([0.2, 0.0, 0.0, 0.0, 0.0, 0.0]))
+    forward = twist_sample(0.2)
     time_ns = SECOND
 
     def tick(count: int) -> None:
@@ -226,7 +227,7 @@ def test_a_fleet_of_drives_goes_where_it_is_told_and_tf_keeps_its_rate(tmp_path:
     assert len(deliveries) == len(plan.robots) == 5
     for tick in range(201):
         for number, delivery in enumerate(deliveries if tick % 10 == 0 else []):
-            delivery.deliver(TwistSample(stamp_ns=0, twist=np.array([0.1 * number, 0, 0, 0, 0, 0.0])))
+            delivery.deliver(twist_sample(0.1 * number))
         runtime.tick(SECOND + tick * 10 * MS)
     for number, (robot, broadcaster) in enumerate(zip(plan.robots, broadcasters, strict=True)):
         children = [robot.frames[i].id for i in runtime.frames.robots[number].moving]
@@ -300,8 +301,8 @@ def note(plan: BridgePlan, path: str) -> BridgePlan:
     )
 
 
-@pytest.mark.parametrize("backend", ["kinematic", "mujoco"])
-@pytest.mark.parametrize("change", ["no interfaces", "no controllers", "disabled", "other"])
+@each_case("backend", ["kinematic", "mujoco"])
+@each_case("change", ["no interfaces", "no controllers", "disabled", "other"])
 def test_a_robot_whose_controller_goes_stands_still(backend: str, change: str) -> None:
     asset, physics = str(EXAMPLES / "rover" / "world.usda"), backend == "mujoco"
     plan = load_plan(asset, physics=physics)
@@ -309,7 +310,7 @@ def test_a_robot_whose_controller_goes_stands_still(backend: str, change: str) -
     commands = live.bind("Twist")
     live.run(2)
     for _ in range(10):
-        commands.deliver(TwistSample(stamp_ns=0, twist=np.array([0.5, 0.0, 0.0, 0.0, 0.0, 0.0])))
+        commands.deliver(twist_sample(0.5))
         live.run(5)
     assert live.velocity.max() > 1.0
     base = plan.robots[0].base_row
@@ -392,7 +393,7 @@ def test_controllers_go_on_where_a_change_fails() -> None:
         change.commit()
     drive = next(each.path for each in plan.controllers if "Drive" in each.schema)
     assert live.runtime.controllers.active(drive)
-    live.bind("Twist").deliver(TwistSample(stamp_ns=0, twist=np.array([0.5, 0.0, 0.0, 0.0, 0.0, 0.0])))
+    live.bind("Twist").deliver(twist_sample(0.5))
     live.run(20)
     assert live.velocity.max() > 1.0
 
@@ -404,11 +405,7 @@ def test_a_control_stops_what_it_moved_before_a_change(changed: bool) -> None:
     live = Live(plan, KinematicBackend())
     commands = live.bind("JointState")
     live.run(3)
-    nothing = np.zeros(0)
-    speed = np.full(len(control.joints), 0.1)
-    commands.deliver(
-        JointStateSample(stamp_ns=0, names=control.joints, position=nothing, velocity=speed, effort=nothing)
-    )
+    commands.deliver(joint_sample(control.joints, velocity=[0.1] * len(control.joints)))
     live.run(10)
     if changed:
         live.change(note(plan, control.path))
@@ -419,8 +416,8 @@ def test_a_control_stops_what_it_moved_before_a_change(changed: bool) -> None:
     assert_allclose(live.velocity, 0.0, atol=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["Twist", "JointState"])
-@pytest.mark.parametrize("rebound", [False, True])
+@each_case("kind", ["Twist", "JointState"])
+@each_case("rebound", [False, True])
 def test_what_a_topic_without_a_controller_moved_stops_when_it_closes(kind: str, rebound: bool) -> None:
     builder = rover()
     robot = builder.robots[0]
@@ -429,15 +426,11 @@ def test_what_a_topic_without_a_controller_moved_stops_when_it_closes(kind: str,
     live = Live(plan, KinematicBackend())
     commands = live.bind(kind)
     live.run(3)
-    nothing = np.zeros(0)
     mast = robot.row("mast_joint")
     if kind == "Twist":
-        commands.deliver(TwistSample(stamp_ns=0, twist=np.array([0.5, 0.0, 0.0, 0.0, 0.0, 0.0])))
+        commands.deliver(twist_sample(0.5))
     else:
-        names, speed = (plan.layout.dofs[mast],), np.array([0.01])
-        commands.deliver(
-            JointStateSample(stamp_ns=0, names=names, position=nothing, velocity=speed, effort=nothing)
-        )
+        commands.deliver(joint_sample([plan.layout.dofs[mast]], velocity=[0.01]))
     live.run(5)
     if rebound:
         live.change(replace(plan, controllers=()))

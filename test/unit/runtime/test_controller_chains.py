@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from builders.samples import twist_sample
 from foreign_plugins import install_plugin
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.backends.kinematic import KinematicBackend
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.model.state import ArraySample, TwistSample
+from usd_ros_bridge.model.state import ArraySample
 from usd_ros_bridge.runtime.runtime import Runtime
 
 ROVER = Path(__file__).parents[3] / "examples" / "rover" / "rover.usda"
@@ -158,7 +159,7 @@ class Run:
 
     def cmd_vel(self, linear: float) -> None:
         path = next(each.path for each in self.plan.topics if each.type.endswith("/Twist"))
-        self.sinks[path].deliver(TwistSample(stamp_ns=0, twist=np.array([linear, 0, 0, 0, 0, 0.0])))
+        self.sinks[path].deliver(twist_sample(linear))
 
     def switch(self, path: str, active: bool) -> None:
         self.runtime.controllers.switch(*([path], []) if active else ([], [path]))

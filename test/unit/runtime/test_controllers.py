@@ -16,6 +16,8 @@ from numpy.testing import assert_allclose
 
 from builders.groups import NotingGroup, NotingPort, noting
 from builders.plans import rover
+from builders.samples import twist_sample
+from case_tables import each_case
 from usd_ros_bridge.backends.base import Backend
 from usd_ros_bridge.backends.kinematic import KinematicBackend
 from usd_ros_bridge.backends.null import NullBackend
@@ -230,7 +232,7 @@ def test_a_loop_is_due_on_an_absolute_grid_while_a_group_is_busy() -> None:
     assert r.runtime.next_due_ns() == SECOND + 26 * MS
 
 
-@pytest.mark.parametrize("rate", [0.0, -1.0, float("nan"), float("inf")])
+@each_case("rate", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_rate_of_controllers_that_is_none_is_refused(rate: float) -> None:
     with pytest.raises(BridgeError, match=r"controller_rate .* is not possible: 0.001 to 10000 Hz"):
         rig(controller_rate=rate)
@@ -278,7 +280,7 @@ def test_a_loop_that_slept_does_not_have_a_command_act_on_its_sleep() -> None:
     r.runtime.tick(SECOND)
     start = r.runtime.snapshot.state.body_pose[0, :2].copy()
     clock.advance(11 * SECOND)
-    base.deliver(TwistSample(stamp_ns=0, twist=np.array([1.0, 0.0, 0.0, 0.0, 0.0, 0.0])))
+    base.deliver(twist_sample(1.0))
     r.runtime.post(loop.stop)
     loop.run()
     moved = np.linalg.norm(r.runtime.snapshot.state.body_pose[0, :2] - start)
@@ -649,7 +651,7 @@ def test_many_goals_from_other_threads_each_end_once() -> None:
 # --- What raises ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["receive", "start", "command", "observe", "cancel", "set_active"])
+@each_case("method", ["receive", "start", "command", "observe", "cancel", "set_active"])
 def test_a_group_that_raises_is_reported_once_its_goals_end_and_all_else_goes_on(method: str) -> None:
     r = rig()
     tf = Emitter()

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders.plans import PlanBuilder, rest_of
+from case_tables import each_case
 from usd_ros_bridge.runtime import frame_poses
 from usd_ros_bridge.runtime.frame_poses import WORLD, FrameTable, PosedFrame, posed_frames
 from usd_ros_bridge.runtime.kinematics import Kinematics
@@ -95,8 +96,8 @@ def test_frames_are_the_difference_of_two_poses(
         )
 
 
-@pytest.mark.parametrize("few", [0, 1], ids=["numpy", "floats"])
-@pytest.mark.parametrize(
+@each_case("few", [0, 1])
+@each_case(
     ("body_pose", "spoilt"),
     [
         ([1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 0.0], [3, 4, 5, 6]),

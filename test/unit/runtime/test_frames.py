@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from builders.plans import PlanBuilder, as_pose, gripper, rest_of, rover
+from case_tables import each_case
 from usd_ros_bridge.model.plan import BridgePlan, FramePlan
 from usd_ros_bridge.model.state import State
 from usd_ros_bridge.reporting import OnceReporter
@@ -202,8 +203,8 @@ def test_a_pose_that_is_no_unit_quaternion_is_normalised() -> None:
     assert_allclose(scenario.transforms()["base_link"][3:], [0.0, 0.0, 0.0, 1.0])
 
 
-@pytest.mark.parametrize("one_thread", [0, frame_poses.ONE_THREAD], ids=["many positions", "few"])
-@pytest.mark.parametrize(("value", "finite"), [(-3.0, True), (1e200, True), (np.nan, False)])
+@each_case("one_thread", [0, frame_poses.ONE_THREAD])
+@each_case(("value", "finite"), [(-3.0, True), (1e200, True), (np.nan, False)])
 def test_whether_all_is_finite_follows_from_the_positions(
     monkeypatch: pytest.MonkeyPatch, one_thread: int, value: float, finite: bool
 ) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 from builders.plans import PlanBuilder, gripper, rest_of, rover
+from case_tables import each_case
 from usd_ros_bridge.model.plan import BridgePlan, EdgePlan, JointPlan, RobotPlan
 from usd_ros_bridge.model.records import DofAxis
 from usd_ros_bridge.runtime.kinematics import Kinematics, selection
@@ -83,7 +84,7 @@ def check(plan: BridgePlan, position: FloatArray) -> None:
     np.testing.assert_allclose(np.linalg.norm(edges[:, 3:], axis=1), 1.0, atol=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@each_case("seed", range(5))
 def test_robots_of_every_joint_type(seed: int) -> None:
     plan = gripper(rover()).build()
     check(plan, np.random.default_rng(seed).uniform(-3.0, 3.0, len(plan.layout.dofs)))

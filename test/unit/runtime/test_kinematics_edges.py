@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders.plans import Axis, PlanBuilder
+from case_tables import each_case
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.runtime.kinematics import group_edges
 from usd_ros_bridge.spatial.pose import Pose
@@ -108,7 +109,7 @@ def test_joint_frames_turned_there_and_back_leave_clean_zeros(turned: bool) -> N
     np.testing.assert_allclose(actual[:, 4], np.sin([0.25, -0.5, 1.0]), rtol=0.0, atol=1e-15)
 
 
-@pytest.mark.parametrize("ends", [(ALIGNED[1], Pose()), CROSSED, (TURNED[3], TURNED[1])])
+@each_case("ends", [(ALIGNED[1], Pose()), CROSSED, (TURNED[3], TURNED[1])])
 def test_an_unknown_position_spoils_its_own_edge_while_it_is_unknown(ends: tuple[Pose, Pose]) -> None:
     plan = chain([("X", False, ends), ("Y", False, ends), ("X", True, ends)])
     robot = plan.robots[0]

@@ -11,10 +11,11 @@ from numpy.testing import assert_allclose
 
 from builders.groups import NotingOdometry, noting
 from builders.plans import PlanBuilder, rover
+from builders.samples import twist_sample
 from usd_ros_bridge.backends.kinematic import KinematicBackend
 from usd_ros_bridge.controllers.controller_group import make_groups
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.model.state import Commands, State, TwistSample
+from usd_ros_bridge.model.state import Commands, State
 from usd_ros_bridge.runtime.runtime import Runtime
 
 MS = 1_000_000
@@ -56,7 +57,7 @@ def run(plan: BridgePlan, make: Callable[..., Any] = make_groups, ticks: Sequenc
 def drive(runtime: Runtime, velocity: float, turning: float, *, seconds: float = 1.0) -> None:
     """Has every rover drive for some time at 100 Hz, commanded at 10 Hz."""
     deliveries = [runtime.bind_sink(topic) for topic in runtime.plan.topics]
-    sample = TwistSample(stamp_ns=0, twist=np.array([velocity, 0.0, 0.0, 0.0, 0.0, turning]))
+    sample = twist_sample(velocity, turning)
     runtime.tick(SECOND)
     for tick in range(1, round(seconds * 100) + 1):
         if tick % 10 == 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from builders.plans import rest_of
+from case_tables import each_case
 from usd_ros_bridge.backends.kinematic import KinematicBackend
 from usd_ros_bridge.backends.null import NullBackend
 from usd_ros_bridge.backends.playback import PlaybackBackend
@@ -36,24 +38,24 @@ ASSETS = [
 TOLERANCE = 1e-6
 
 
+@cache
 def plan_of(asset: Path) -> BridgePlan:
     from usd_ros_bridge.api import load_plan
 
     return load_plan(str(asset))
 
 
-@pytest.fixture(params=ASSETS, ids=lambda path: path.stem)
-def plan(request: pytest.FixtureRequest) -> BridgePlan:
-    return plan_of(request.param)
-
-
-def test_joints_at_rest_put_bodies_where_they_are_authored(plan: BridgePlan) -> None:
+@each_case("asset", ASSETS)
+def test_joints_at_rest_put_bodies_where_they_are_authored(asset: Path) -> None:
+    plan = plan_of(asset)
     bodies = Kinematics(plan).body_poses(rest_of(plan))
     assert_allclose(to_matrix(bodies), to_matrix(plan.layout.body_pose), atol=TOLERANCE)
 
 
-@pytest.mark.parametrize("joint_driven", [True, False])
-def test_frames_at_rest_are_where_they_are_authored(plan: BridgePlan, joint_driven: bool) -> None:
+@each_case("joint_driven", [True, False])
+@each_case("asset", ASSETS)
+def test_frames_at_rest_are_where_they_are_authored(asset: Path, joint_driven: bool) -> None:
+    plan = plan_of(asset)
     kinematics, reporter = Kinematics(plan), OnceReporter(lambda _kind, _message: None)
     frames = FrameTable(plan, kinematics, joint_driven=joint_driven, report=reporter.report)
     snapshot = Snapshot(plan, kinematics, frames, joint_driven=joint_driven)
@@ -70,7 +72,9 @@ def test_frames_at_rest_are_where_they_are_authored(plan: BridgePlan, joint_driv
     assert reporter.reported() == ()
 
 
-def test_measured_poses_and_joint_positions_agree_away_from_rest(plan: BridgePlan) -> None:
+@each_case("asset", ASSETS)
+def test_measured_poses_and_joint_positions_agree_away_from_rest(asset: Path) -> None:
+    plan = plan_of(asset)
     kinematics, report = Kinematics(plan), OnceReporter(lambda _kind, _message: None).report
     shown: list[FloatArray] = []
     state = rest_of(plan)
@@ -87,8 +91,10 @@ def test_measured_poses_and_joint_positions_agree_away_from_rest(plan: BridgePla
     assert_allclose(to_matrix(shown[0]), to_matrix(shown[1]), atol=TOLERANCE)
 
 
-@pytest.mark.parametrize("backend", [NullBackend, KinematicBackend, PlaybackBackend])
-def test_every_backend_runs_every_asset_without_a_fault(plan: BridgePlan, backend: type) -> None:
+@each_case("backend", [NullBackend, KinematicBackend, PlaybackBackend])
+@each_case("asset", ASSETS)
+def test_every_backend_runs_every_asset_without_a_fault(asset: Path, backend: type) -> None:
+    plan = plan_of(asset)
     reporter = OnceReporter(lambda _kind, _message: None)
     with Runtime(plan, backend(), reporter=reporter) as runtime:
         runtime.tick(1_000_000_000)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from case_tables import each_case
 from usd_ros_bridge.runtime.sim_time import TOLERATED_NS, RealTimePacer, TimeControl
 
 MS = 1_000_000
@@ -42,7 +43,7 @@ class Wall:
         return (self.time - start) / SECOND
 
 
-@pytest.mark.parametrize("factor", [0.1, 1.0, 3.0])
+@each_case("factor", [0.1, 1.0, 3.0])
 def test_time_keeps_its_pace(factor: float) -> None:
     wall = Wall(factor)
     assert wall.run(20.0) == pytest.approx(20.0 * factor, abs=0.03)

@@ -10,13 +10,15 @@ import pytest
 from numpy.testing import assert_allclose
 
 from builders.plans import gripper, rover
+from builders.samples import joint_sample, twist_sample
+from case_tables import each_case
 from usd_ros_bridge.backends.base import Backend
 from usd_ros_bridge.backends.joint_states import JointStatesBackend
 from usd_ros_bridge.backends.kinematic import KinematicBackend
 from usd_ros_bridge.backends.null import NullBackend
 from usd_ros_bridge.errors import BackendError, BridgeError
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
-from usd_ros_bridge.model.state import Commands, JointStateSample, PoseSample, State, TwistSample
+from usd_ros_bridge.model.state import Commands, PoseSample, State, TwistSample
 from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.reporting import OnceReporter
 from usd_ros_bridge.runtime.command_sinks import UnknownFrameError
@@ -75,16 +77,6 @@ def start(plan: BridgePlan, backend: Backend | None = None, **options: object) -
     return runtime.open(), seen
 
 
-def sample(names: list[str], position: list[float], stamp: int = 0) -> JointStateSample:
-    return JointStateSample(
-        stamp_ns=stamp,
-        names=tuple(names),
-        position=np.array(position),
-        velocity=np.zeros(0),
-        effort=np.zeros(0),
-    )
-
-
 def test_what_arrived_moves_the_robot_in_the_next_tick_and_shows_in_its_frames() -> None:
     builder = rover()
     topic = builder.robots[0].topic("joint_commands", "sensor_msgs/msg/JointState", "subscription")
@@ -95,7 +87,7 @@ def test_what_arrived_moves_the_robot_in_the_next_tick_and_shows_in_its_frames()
     delivery = runtime.bind_sink(topic)
     assert delivery.accepted
     runtime.tick(SECOND)
-    delivery.deliver(sample(["mast_joint"], [1.0]))
+    delivery.deliver(joint_sample(["mast_joint"], [1.0]))
     for tick in range(1, 30):
         runtime.tick(SECOND + tick * 20 * MS)
     assert runtime.snapshot.state.joint_position[2] == 1.0
@@ -126,7 +118,7 @@ def test_commands_last_one_step() -> None:
     backend = Listening()
     runtime, _ = start(builder.build(), backend)
     delivery = runtime.bind_sink(topic)
-    delivery.deliver(sample(["mast_joint"], [0.25]))
+    delivery.deliver(joint_sample(["mast_joint"], [0.25]))
     runtime.tick(1)
     runtime.tick(2)
     assert_allclose(backend.heard, [0.25, np.nan])
@@ -224,7 +216,7 @@ def test_a_backend_that_never_gives_a_state_is_shown_at_rest() -> None:
     assert_allclose(runtime.snapshot.pose(0), runtime.plan.layout.body_pose[0])
 
 
-@pytest.mark.parametrize("wrong", [None, "joints", "bodies"])
+@each_case("wrong", [None, "joints", "bodies"])
 def test_a_state_of_the_wrong_shape_is_the_backends_fault(wrong: str | None) -> None:
     class Misshapen(KinematicBackend):
         def step(self, time_ns: int, commands: Commands) -> State:
@@ -274,7 +266,7 @@ def test_one_sink_that_raises_stops_no_other() -> None:
     runtime, seen = start(builder.build())
     broken, sound = runtime.bind_sink(topic, sink=Broken()), runtime.bind_sink(topic)
     broken.deliver("x")
-    sound.deliver(sample(["mast_joint"], [0.0]))
+    sound.deliver(joint_sample(["mast_joint"], [0.0]))
     broken.deliver("y")
     assert runtime.tick(0)
     assert [entry.errors for entry in runtime.status().sinks] == [2, 0]
@@ -314,11 +306,11 @@ def test_a_state_that_arrives_by_topic_is_shown_with_its_stamp_once() -> None:
         runtime.add_publication(tf, name=f"/tf{robot}")
     deliveries = [runtime.bind_input(needed) for needed in runtime.inputs]
     runtime.tick(10)
-    deliveries[1].deliver(sample(["palm_joint"], [0.5], stamp=7))
+    deliveries[1].deliver(joint_sample(["palm_joint"], [0.5], stamp_ns=7))
     assert runtime.inbox.wakeup.wait(0.0), "an arrival wakes the loop"
     runtime.tick(20)
     runtime.tick(30)
-    deliveries[0].deliver(sample(["mast_joint"], [0.5]))
+    deliveries[0].deliver(joint_sample(["mast_joint"], [0.5]))
     runtime.tick(40)
     assert [tf.stamps for tf in feeds] == [[40], [7]]
 
@@ -330,7 +322,7 @@ def test_time_that_goes_back_starts_over() -> None:
     tf = Transforms()
     runtime.add_publication(tf, name="/tf", rate=10.0)
     runtime.tick(10 * SECOND)
-    runtime.bind_sink(topic).deliver(TwistSample(stamp_ns=0, twist=np.array([1.0, 0.0, 0.0, 0.0, 0.0, 0.0])))
+    runtime.bind_sink(topic).deliver(twist_sample(1.0))
     runtime.tick(11 * SECOND)
     runtime.tick(12 * SECOND)
     moved = runtime.snapshot.state.body_pose[0].copy()
@@ -488,7 +480,7 @@ def test_a_state_that_arrives_by_topic_is_shown_at_once_and_at_most_at_the_rate(
     delivery = runtime.bind_input(runtime.inputs[0])
 
     def arrive(milliseconds: int) -> None:
-        delivery.deliver(sample(["mast_joint"], [0.1], stamp=milliseconds * MS))
+        delivery.deliver(joint_sample(["mast_joint"], [0.1], stamp_ns=milliseconds * MS))
         runtime.tick(milliseconds * MS)
 
     runtime.tick(1000 * MS)
@@ -519,7 +511,7 @@ def test_what_does_not_show_a_robots_state_keeps_its_rate_while_states_arrive() 
     runtime.add_publication(tf, name="/tf", rate=1000.0, robot=0)
     delivery = runtime.bind_input(runtime.inputs[0])
     for milliseconds in range(1000, 3000, 2):
-        delivery.deliver(sample(["mast_joint"], [0.1], stamp=milliseconds * MS))
+        delivery.deliver(joint_sample(["mast_joint"], [0.1], stamp_ns=milliseconds * MS))
         runtime.tick(milliseconds * MS)
     assert len(tf.stamps) == 1000
     assert guard.got == [each * MS for each in (1000, 1500, 2000, 2500)]
@@ -536,7 +528,7 @@ def test_a_topic_driven_backend_that_fails_from_the_start_does_not_make_the_loop
     delivery = runtime.bind_input(runtime.inputs[0])
     runtime.tick(1000 * MS)
     assert runtime.next_due_ns() == 1100 * MS
-    delivery.deliver(sample(["mast_joint"], [0.1], stamp=1))
+    delivery.deliver(joint_sample(["mast_joint"], [0.1], stamp_ns=1))
     runtime.tick(1050 * MS)
     assert runtime.next_due_ns() == 1150 * MS
 
@@ -558,7 +550,7 @@ def test_what_waits_and_is_due_in_one_tick_is_sent_once() -> None:
     runtime.add_publication(emitter, name="/republished", rate=50.0, robot=0)
     delivery = runtime.bind_input(runtime.inputs[0])
     runtime.tick(1000 * MS)
-    delivery.deliver(sample(["mast_joint"], [0.1], stamp=1))
+    delivery.deliver(joint_sample(["mast_joint"], [0.1], stamp_ns=1))
     runtime.tick(1020 * MS)
     assert emitter.asked == 1
 

@@ -479,7 +479,15 @@ CAMERA = """
                 token visibility = "inherited\""""
 
 
-@pytest.mark.parametrize(("gl", "samples"), [("auto", "0"), ("auto", "4"), ("none", "0")])
+# The first one with OpenGL starts a process: the probe of its library.
+@pytest.mark.parametrize(
+    ("gl", "samples"),
+    [
+        pytest.param("auto", "0", marks=[pytest.mark.process, pytest.mark.sample]),
+        pytest.param("auto", "4", marks=[pytest.mark.process, pytest.mark.sample]),
+        ("none", "0"),
+    ],
+)
 def test_images_of_the_camera(site: Site, opened: Any, gl: str, samples: str) -> None:
     site.install(
         "color, depth, surfaces = (context.image(kind) for kind in ('color', 'depth', 'segmentation'));"

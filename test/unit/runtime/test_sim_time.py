@@ -12,6 +12,7 @@ import pytest
 
 from builders.pendulums import PendulumBackend
 from builders.plans import rover
+from case_tables import each_case
 from usd_ros_bridge.errors import BridgeError, OptionError
 from usd_ros_bridge.model.periods import period_ns
 from usd_ros_bridge.model.plan import BridgePlan
@@ -266,7 +267,7 @@ def test_a_reset_ends_steps_and_close_ends_everything() -> None:
             future.result(0)
 
 
-@pytest.mark.parametrize("factor", [-1.0, float("nan"), float("inf")])
+@each_case("factor", [-1.0, float("nan"), float("inf")])
 def test_impossible_factors(factor: float) -> None:
     with pytest.raises(OptionError, match="real_time_factor"):
         World(real_time_factor=factor)

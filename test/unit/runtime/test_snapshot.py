@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose
 
 from builders.plans import gripper, rest_of, rover
+from case_tables import each_case
 from usd_ros_bridge.model.change import common_rows
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import State
@@ -207,12 +207,12 @@ def test_odometry_goes_on_from_where_it_started_in_the_plan_before() -> None:
     assert new.start_pose(0) == old.start_pose(0) == state.body_pose[0].tolist()
 
 
-@pytest.mark.parametrize("nothing", [[np.nan] * 3, [NEGATIVE_NAN] * 3, [np.nan, NEGATIVE_NAN, np.nan]])
+@each_case("nothing", [[np.nan] * 3, [NEGATIVE_NAN] * 3, [np.nan, NEGATIVE_NAN, np.nan]])
 def test_nan_alone_is_unknown(nothing: list[float]) -> None:
     assert UnknownFilter(3)(np.array(nothing)) is UNKNOWN
 
 
-@pytest.mark.parametrize("some", [[0.0] * 3, [np.nan, np.nan, 1.0], [np.inf, np.nan, np.nan]])
+@each_case("some", [[0.0] * 3, [np.nan, np.nan, 1.0], [np.inf, np.nan, np.nan]])
 def test_numbers_that_are_known_in_part_stay(some: list[float]) -> None:
     values = np.array(some)
     assert UnknownFilter(3)(values) is values

@@ -10,12 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from case_tables import each_case
+
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 pytest.importorskip("mujoco", reason="MuJoCo is not installed: make setup")
 
 from builders.groups import NotingPort
 from builders.physics import VELOCITY_DRIVE, with_physics
 from builders.plans import rover
+from builders.samples import joint_sample, twist_sample
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.backends.array import ArrayBackend
 from usd_ros_bridge.backends.base import Backend
@@ -25,7 +28,6 @@ from usd_ros_bridge.backends.null import NullBackend
 from usd_ros_bridge.model.actuation import Unmoved
 from usd_ros_bridge.model.goals import FollowTrajectoryGoal, TrajectorySample
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
-from usd_ros_bridge.model.state import JointStateSample, TwistSample
 from usd_ros_bridge.options import ReadOptions, VariantSelection
 from usd_ros_bridge.reporting import OnceReporter
 from usd_ros_bridge.runtime.runtime import Runtime
@@ -90,7 +92,7 @@ def goal() -> FollowTrajectoryGoal:
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("drives", "words"),
     [
         ("none", "'shoulder' and 'elbow' (there is no drive)"),
@@ -184,15 +186,7 @@ def test_a_topic_of_joints_without_drives_is_reported_at_the_start_and_its_effor
         assert binding.accepted
         assert "--drives" in r.warnings["sink.drive:/robot/joint_commands"]
         before = r.run(1)
-        binding.deliver(
-            JointStateSample(
-                stamp_ns=0,
-                names=("shoulder",),
-                position=np.zeros(0),
-                velocity=np.zeros(0),
-                effort=np.array([0.5]),
-            )
-        )
+        binding.deliver(joint_sample(["shoulder"], effort=[0.5]))
         assert r.run(50)[0] > before[0] + 1e-3
 
 
@@ -226,7 +220,7 @@ def test_a_drive_on_a_fixed_base_is_reported_and_turns_its_wheels(backend: type[
         assert "--free-base" in told
         binding = r.runtime.bind_sink(r.topic("/robot/cmd_vel"))
         r.run(1)
-        binding.deliver(TwistSample(stamp_ns=0, twist=np.array([0.2, 0.0, 0.0, 0.0, 0.0, 0.0])))
+        binding.deliver(twist_sample(0.2))
         assert (r.run(100) > 0.05).all()
         bound = r.runtime.bind_sink(r.topic("/robot/twist"))
         assert not bound.accepted
@@ -274,7 +268,7 @@ def test_a_drive_whose_wheels_have_drives_is_not_reported() -> None:
         assert not any(kind.startswith("controller") for kind in r.warnings)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("body", "kinematic", "words"),
     [
         ("base_link", False, "physics moves /rover/base_link"),

@@ -9,20 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from builders.samples import twist_sample
 from usd_ros_bridge.controllers import diff_drive
 from usd_ros_bridge.controllers.diff_drive import DiffDrives
-from usd_ros_bridge.model.state import TwistSample
 from usd_ros_bridge.testing.controller_conformance import ControllerConformance
-
-
-def twist(linear: float, angular: float) -> TwistSample:
-    return TwistSample(stamp_ns=0, twist=np.array([linear, 0.0, 0.0, 0.0, 0.0, angular]))
 
 
 class TestDiffDrive(ControllerConformance):
     asset = Path(__file__).parents[3] / "examples" / "rover" / "rover.usda"
     schema = "RosControlDiffDriveAPI"
-    samples = (twist(0.5, 0.0), twist(0.3, 0.8), twist(-0.2, -0.4))
+    samples = (twist_sample(0.5, 0.0), twist_sample(0.3, 0.8), twist_sample(-0.2, -0.4))
     stops_after = 3.0
 
 

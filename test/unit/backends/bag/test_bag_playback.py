@@ -31,17 +31,20 @@ from bags import (
 )
 from builders.plans import PlanBuilder, gripper, rover
 from hidden_modules import start_without
+from open_backends import OpenBackend
 from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.backends.playback import PlaybackBackend
 from usd_ros_bridge.errors import BackendError
 from usd_ros_bridge.model.message_types import JOINT_STATE
 from usd_ros_bridge.model.plan import BridgePlan, TfOutput
-from usd_ros_bridge.model.state import Commands, State
+from usd_ros_bridge.model.state import State
 from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.spatial.pose import Pose
 from usd_ros_bridge.spatial.transforms import FloatArray, compose, exponential, pose, relative, to_matrix
+
+pytestmark = pytest.mark.app
 
 NAMES = ("left_wheel_joint", "right_wheel_joint", "mast_joint")
 TOPIC = "/rover/joint_states"
@@ -49,29 +52,19 @@ MS = 1_000_000
 same_folder = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-class Bench:
+class Bench(OpenBackend):
     """An open backend; times are nanoseconds since its first step, which is at an odd time."""
 
     def __init__(self, plan: BridgePlan, bag: Path, **options: str) -> None:
-        self.plan = plan
-        self.reports: dict[str, str] = {}
-        self.backend = PlaybackBackend()
-        self.backend.open(
-            BackendContext(plan=plan, report=self.reports.setdefault, options={"bag": str(bag), **options})
-        )
-        self.commands = Commands(plan.layout)
-        self.first = 1_234_567_891_000_000_007
-        self.at(0)
-
-    def at(self, elapsed_ns: int) -> State:
-        return self.backend.step(self.first + elapsed_ns, self.commands)
+        super().__init__(plan, PlaybackBackend(), first=1_234_567_891_000_000_007, bag=str(bag), **options)
+        self.after(0)
 
     def positions(self, *elapsed_ns: int) -> FloatArray:
-        return np.array([self.at(each).joint_position.copy() for each in elapsed_ns])
+        return np.array([self.after(each).joint_position.copy() for each in elapsed_ns])
 
     @property
     def families(self) -> set[str]:
-        return {kind.partition(":")[0] for kind in self.reports}
+        return {kind.partition(":")[0] for kind in self.kinds}
 
 
 def wheels(k: int) -> list[float]:
@@ -146,7 +139,7 @@ def test_recorded_values_come_back_at_recorded_stamps(
     messages = [each for pair in zip(drive(), [text("/chatter", START)] * 40, strict=True) for each in pair]
     bench = Bench(rover().build(), write(tmp_path / "bag", messages))
     for k in (0, 1, 7, 20, 38):
-        state = bench.at(k * 20 * MS)
+        state = bench.after(k * 20 * MS)
         assert_array_equal(state.joint_position, wheels(k))
         assert_array_equal(state.joint_velocity, [math.cos(k), k, 1.0])
         assert_array_equal(state.joint_effort, [k * 0.1, -k, math.nan])
@@ -155,7 +148,7 @@ def test_recorded_values_come_back_at_recorded_stamps(
 
 def test_values_between_stamps_are_interpolated(tmp_path: Path) -> None:
     bench = Bench(rover().build(), as_sqlite(tmp_path / "bag", drive()))
-    state = bench.at(7 * 20 * MS + 5 * MS)
+    state = bench.after(7 * 20 * MS + 5 * MS)
     assert_allclose(state.joint_position, 0.75 * np.array(wheels(7)) + 0.25 * np.array(wheels(8)))
     assert_allclose(state.joint_velocity, [0.75 * math.cos(7) + 0.25 * math.cos(8), 7.25, 1.0])
     assert_allclose(state.joint_effort, [0.725, -7.25, math.nan])
@@ -164,7 +157,7 @@ def test_values_between_stamps_are_interpolated(tmp_path: Path) -> None:
 def test_without_velocities_these_are_the_slope(tmp_path: Path) -> None:
     messages = [joint_state(TOPIC, START + k * 20 * MS, NAMES, wheels(k)) for k in range(10)]
     bench = Bench(rover().build(), as_sqlite(tmp_path / "bag", messages), rate="2")
-    state = bench.at(25 * MS)
+    state = bench.after(25 * MS)
     slope = (np.array(wheels(3)) - wheels(2)) / 0.02
     assert_allclose(state.joint_velocity, 2.0 * slope)
     assert_allclose(state.joint_position, 0.5 * (np.array(wheels(2)) + wheels(3)))
@@ -177,8 +170,8 @@ def test_start_end_rate_and_loop_count_from_the_first_message(tmp_path: Path) ->
     assert_allclose(looped.positions(0, 100 * MS, 400 * MS, 500 * MS)[:, 0], [3.0, 4.5, 3.0, 4.5])
     once = Bench(rover().build(), path, loop="false", rate="0.5")
     assert_allclose(once.positions(0, 400 * MS, 1560 * MS, 9 * SECOND)[:, 0], [0.0, 3.0, 11.7, 11.7])
-    assert_array_equal(once.at(1560 * MS).joint_velocity, 0.5 * np.array([math.cos(39), 39, 1.0]))
-    assert_array_equal(once.at(1600 * MS).joint_velocity, [0.0, 0.0, 0.0])
+    assert_array_equal(once.after(1560 * MS).joint_velocity, 0.5 * np.array([math.cos(39), 39, 1.0]))
+    assert_array_equal(once.after(1600 * MS).joint_velocity, [0.0, 0.0, 0.0])
     with pytest.raises(BackendError, match=r"the bag has 0 s to 0\.78 s"):
         Bench(rover().build(), path, start="1")
 
@@ -187,8 +180,8 @@ def test_a_loop_of_the_whole_bag_goes_back_after_its_last_message(tmp_path: Path
     bench = Bench(rover().build(), as_sqlite(tmp_path / "bag", drive()))
     length = 39 * 20 * MS
     for turn in (1, 2, 50):
-        assert_array_equal(bench.at(turn * length).joint_position, wheels(0))
-        assert_array_equal(bench.at(turn * length + 20 * MS).joint_position, wheels(1))
+        assert_array_equal(bench.after(turn * length).joint_position, wheels(0))
+        assert_array_equal(bench.after(turn * length + 20 * MS).joint_position, wheels(1))
 
 
 def test_a_reset_starts_over_and_another_plan_goes_on(tmp_path: Path) -> None:
@@ -219,14 +212,14 @@ def test_each_robot_has_the_topic_of_its_namespace(tmp_path: Path) -> None:
         for topic, value in (("/one/joint_states", 1.0), ("/two/joint_states", 2.0))
     ]
     bench = Bench(two_rovers(), as_sqlite(tmp_path / "bag", messages))
-    assert_array_equal(bench.at(0).joint_position, [1, 1, 1, 2, 2, 2])
+    assert_array_equal(bench.after(0).joint_position, [1, 1, 1, 2, 2, 2])
     assert not bench.reports
 
 
 def test_the_only_topic_is_that_of_the_only_robot(tmp_path: Path) -> None:
     messages = [joint_state("/joint_states", START, NAMES, [1.0, 2.0, 3.0])]
     bench = Bench(rover().build(), as_sqlite(tmp_path / "bag", messages))
-    assert_array_equal(bench.at(0).joint_position, [1.0, 2.0, 3.0])
+    assert_array_equal(bench.after(0).joint_position, [1.0, 2.0, 3.0])
     assert not bench.reports
 
 
@@ -240,11 +233,11 @@ def test_one_of_several_topics_is_chosen_by_remap(tmp_path: Path) -> None:
     ):
         Bench(rover().build(), path)
     bench = Bench(rover().build(), path, remap="a:=rover/joint_states")
-    assert_array_equal(bench.at(0).joint_position, [1.0, 1.0, 1.0])
+    assert_array_equal(bench.after(0).joint_position, [1.0, 1.0, 1.0])
     with pytest.raises(BackendError, match=r"has no topic '/commandss'; did you mean /commands\?"):
         Bench(rover().build(), path, remap="/commandss:=/rover/joint_states")
     two = Bench(rover().build(), path, remap="/a:=/rover/joint_states,/commands:=/rover/joint_state")
-    assert "did you mean /rover/joint_states or " in two.reports["playback.bag_topics:/commands"]
+    assert "did you mean /rover/joint_states or " in two.messages["playback.bag_topics:/commands"]
     with pytest.raises(BackendError, match="RECORDED:=PLAYED, separated by commas"):
         Bench(rover().build(), path, remap="/a=/b")
 
@@ -257,15 +250,15 @@ def test_a_topic_of_the_plan_has_the_names_of_its_context(tmp_path: Path) -> Non
         joint_state("/rover/mast/joint_states", START, ["turn"], [0.5]),
     ]
     bench = Bench(builder.build(), as_sqlite(tmp_path / "bag", messages))
-    assert_array_equal(bench.at(0).joint_position, [1.0, 2.0, 0.5])
+    assert_array_equal(bench.after(0).joint_position, [1.0, 2.0, 0.5])
     assert not bench.reports
 
 
 def test_robots_and_joints_without_data_are_reported(tmp_path: Path) -> None:
     messages = [joint_state("/one/joint_states", START, [*NAMES[:2], "mast_jiont"], [1.0, 2.0, 3.0])]
     bench = Bench(two_rovers(), as_sqlite(tmp_path / "bag", messages))
-    assert_array_equal(bench.at(0).joint_position, [1.0, 2.0, 0.0, 0.0, 0.0, 0.0])
-    assert bench.reports == {
+    assert_array_equal(bench.after(0).joint_position, [1.0, 2.0, 0.0, 0.0, 0.0, 0.0])
+    assert bench.messages == {
         "playback.bag_joints:/one/joint_states": "/one/joint_states in the bag names joints that /one does not have: "
         "'mast_jiont' did you mean mast_joint?",
         "playback.bag_rest:/one": "joints of /one are not in the bag: mast_joint: they stay at rest",
@@ -300,12 +293,12 @@ def test_several_publishers_of_a_topic_are_merged(tmp_path: Path) -> None:
     messages.append(joint_state(TOPIC, START + 70 * MS, NAMES[:1], [50.0]))
     bench = Bench(rover().build(), as_sqlite(tmp_path / "bag", messages))
     assert_allclose(
-        bench.at(65 * MS).joint_position,
+        bench.after(65 * MS).joint_position,
         [50.0 - 49.1 / 2, np.interp(3.25, [3, 4], [wheels(3)[1], wheels(4)[1]]), 0.3],
         atol=1e-12,
     )
-    assert_allclose(bench.at(70 * MS).joint_position[0], 50.0)
-    assert_allclose(bench.at(60 * MS).joint_velocity[:2], [1.0, 2.0])
+    assert_allclose(bench.after(70 * MS).joint_position[0], 50.0)
+    assert_allclose(bench.after(60 * MS).joint_velocity[:2], [1.0, 2.0])
 
 
 def test_messages_of_unequal_lengths_are_ignored_with_a_report(tmp_path: Path) -> None:
@@ -317,8 +310,10 @@ def test_messages_of_unequal_lengths_are_ignored_with_a_report(tmp_path: Path) -
         joint_state(TOPIC, START + 4 * MS, NAMES, wheels(2)),
     ]
     bench = Bench(rover().build(), as_sqlite(tmp_path / "bag", messages), loop="false")
-    assert_allclose(bench.at(2 * MS).joint_position, (np.array(wheels(1)) + wheels(2)) / 2.0)
-    assert "3 names and 0/3/0 positions/velocities/efforts" in bench.reports[f"playback.bag_messages:{TOPIC}"]
+    assert_allclose(bench.after(2 * MS).joint_position, (np.array(wheels(1)) + wheels(2)) / 2.0)
+    assert (
+        "3 names and 0/3/0 positions/velocities/efforts" in bench.messages[f"playback.bag_messages:{TOPIC}"]
+    )
 
 
 def test_the_last_of_equal_stamps_counts_and_order_does_not(tmp_path: Path) -> None:
@@ -338,7 +333,7 @@ def test_positions_that_are_no_numbers_are_left_out(tmp_path: Path) -> None:
         for k, value in enumerate(values)
     ]
     bench = Bench(rover().build(), as_sqlite(tmp_path / "bag", messages), loop="false")
-    state = bench.at(10 * MS)
+    state = bench.after(10 * MS)
     assert_allclose(state.joint_position, [1.0, 1.0, 0.2])
     # Velocities that are none are the slope.
     assert_allclose(state.joint_velocity, [1.0, 100.0, 10.0])
@@ -351,11 +346,12 @@ def test_a_mimic_joint_follows_its_leader_unless_it_is_recorded(tmp_path: Path) 
         for k in range(3)
     ]
     both = [joint_state("/gripper/joint_states", START, names, [0.01, 0.03])]
-    state = Bench(gripper().build(), as_sqlite(tmp_path / "leader", leader)).at(10 * MS)
+    state = Bench(gripper().build(), as_sqlite(tmp_path / "leader", leader)).after(10 * MS)
     assert_allclose(state.joint_position, [0.3, 0.01, 0.011])
     assert_allclose(state.joint_velocity, [0.0, 2.0, 2.0])
     assert_allclose(
-        Bench(gripper().build(), as_sqlite(tmp_path / "both", both)).at(0).joint_position, [0.3, 0.01, 0.03]
+        Bench(gripper().build(), as_sqlite(tmp_path / "both", both)).after(0).joint_position,
+        [0.3, 0.01, 0.03],
     )
 
 
@@ -366,11 +362,11 @@ def test_a_wrapped_angle_takes_the_short_way_and_a_counted_one_goes_on(tmp_path:
     ]
     bench = Bench(rover().build(), as_sqlite(tmp_path / "bag", messages), loop="false")
     turn = 2.0 * math.pi
-    state = bench.at(5 * MS)
+    state = bench.after(5 * MS)
     assert_allclose(state.joint_position, [3.1 + (turn - 6.2) / 2.0, 3.15, 0.0])
     assert_allclose(state.joint_velocity, [(turn - 6.2) / 0.01, 10.0, -200.0])
-    assert_allclose(bench.at(15 * MS).joint_position[1], 16.6)
-    assert_array_equal(bench.at(10 * MS).joint_position, [-3.1, 3.2, -1.0])
+    assert_allclose(bench.after(15 * MS).joint_position[1], 16.6)
+    assert_array_equal(bench.after(10 * MS).joint_position, [-3.1, 3.2, -1.0])
 
 
 def test_before_its_first_and_after_its_last_message_a_joint_holds(tmp_path: Path) -> None:
@@ -380,10 +376,10 @@ def test_before_its_first_and_after_its_last_message_a_joint_holds(tmp_path: Pat
     ]
     bench = Bench(rover().build(), as_sqlite(tmp_path / "bag", messages))
     assert_allclose(
-        [bench.at(t * MS).joint_position[1] for t in (0, 29, 35, 50, 80)], [3.0, 3.0, 3.5, 5.0, 5.0]
+        [bench.after(t * MS).joint_position[1] for t in (0, 29, 35, 50, 80)], [3.0, 3.0, 3.5, 5.0, 5.0]
     )
     assert_allclose(
-        [bench.at(t * MS).joint_velocity[1] for t in (0, 29, 35, 50, 80)], [0.0, 0.0, 9.0, 9.0, 0.0]
+        [bench.after(t * MS).joint_velocity[1] for t in (0, 29, 35, 50, 80)], [0.0, 0.0, 9.0, 9.0, 0.0]
     )
 
 
@@ -416,11 +412,11 @@ def test_sampling_is_that_of_numpy(
     last = {t: (value, speed) for t, value, speed in given_keys if math.isfinite(value)}
     times = sorted(last)
     if not times:
-        assert bench.at(0).joint_position[2] == 0.0
+        assert bench.after(0).joint_position[2] == 0.0
         return
     elapsed = max(millis, 0)
     at = elapsed % 40 if loop == "true" else min(elapsed, 40)
-    state = bench.at(elapsed * MS)
+    state = bench.after(elapsed * MS)
     assert_allclose(state.joint_position[2], np.interp(at, times, [last[t][0] for t in times]), atol=1e-9)
     if at in last and at != 40 and last[at][1] is not None and len(times) > 1:
         assert state.joint_velocity[2] == last[at][1]
@@ -434,7 +430,7 @@ def test_without_stamps_the_times_of_recording_count(tmp_path: Path) -> None:
     messages = [joint_state(TOPIC, 0, NAMES[:1], [1.0 * k], log_ns=START + k * 10 * MS) for k in range(5)]
     bench = Bench(rover().build(), as_sqlite(tmp_path / "bag", messages))
     assert_allclose(bench.positions(0, 10 * MS, 25 * MS)[:, 0], [0.0, 1.0, 2.5])
-    assert bench.reports["playback.bag_stamps"].startswith(
+    assert bench.messages["playback.bag_stamps"].startswith(
         "messages of /rover/joint_states have no stamp: the times"
     )
 
@@ -446,7 +442,7 @@ def test_a_simulation_begins_at_zero(tmp_path: Path) -> None:
     messages.append(transforms("/tf", (0, "world", "base_link", arc(3)), log_ns=START))
     bench = Bench(rover().build(), as_sqlite(tmp_path / "bag", messages))
     assert_allclose(bench.positions(0, SECOND, 2500 * MS)[:, 0], [0.0, 1.0, 2.5])
-    assert "playback.bag_stamps" not in bench.reports
+    assert "playback.bag_stamps" not in bench.messages
 
 
 def test_where_time_started_over_the_times_of_recording_count(tmp_path: Path) -> None:
@@ -457,7 +453,7 @@ def test_where_time_started_over_the_times_of_recording_count(tmp_path: Path) ->
     ]
     bench = Bench(rover().build(), as_mcap_directory(tmp_path / "bag", messages))
     assert_allclose(bench.positions(0, SECOND, 2 * SECOND + SECOND // 2)[:, 0], [0.0, 1.0, 2.5])
-    assert "go back by 100.000 s" in bench.reports["playback.bag_stamps"]
+    assert "go back by 100.000 s" in bench.messages["playback.bag_stamps"]
 
 
 def test_topics_on_different_clocks_are_played_by_the_times_of_recording(tmp_path: Path) -> None:
@@ -474,9 +470,9 @@ def test_topics_on_different_clocks_are_played_by_the_times_of_recording(tmp_pat
         )
     ]
     bench = Bench(rover().build(), as_sqlite(tmp_path / "bag", messages))
-    state = bench.at(2 * SECOND)
+    state = bench.after(2 * SECOND)
     assert_allclose([state.joint_position[0], state.body_pose[0, 0]], [2.0, 2.0])
-    assert "of different clocks" in bench.reports["playback.bag_stamps"]
+    assert "of different clocks" in bench.messages["playback.bag_stamps"]
 
 
 def test_a_small_step_back_is_a_message_that_was_overtaken(tmp_path: Path) -> None:
@@ -506,8 +502,8 @@ def test_a_base_is_posed_by_its_transform(tmp_path: Path) -> None:
     bench = Bench(rover().build(), as_sqlite(tmp_path / "bag", messages))
     assert bench.backend.capabilities.joint_driven
     for k in (0, 3, 18):
-        same(bench.at(k * 10 * MS).body_pose[0], arc(k))
-    between = bench.at(35 * MS)
+        same(bench.after(k * 10 * MS).body_pose[0], arc(k))
+    between = bench.after(35 * MS)
     same(
         between.body_pose[0],
         pose((arc(3)[:3] + arc(4)[:3]) / 2.0, exponential(np.array([0.1, 0.2, 0.3]) * 3.5)),
@@ -536,7 +532,7 @@ def test_transforms_are_found_with_their_namespace_or_prefix(
         builder.robots[0].options["tf_outputs"] = outputs
     message = transforms(topic, (START, "world", f"{prefix}base_link", arc(3)))
     bench = Bench(builder.build(), as_sqlite(tmp_path / "bag", [message]))
-    same(bench.at(0).body_pose[0], arc(3))
+    same(bench.after(0).body_pose[0], arc(3))
 
 
 def test_robots_of_one_topic_are_told_apart_by_their_prefix(tmp_path: Path) -> None:
@@ -548,8 +544,8 @@ def test_robots_of_one_topic_are_told_apart_by_their_prefix(tmp_path: Path) -> N
         "/tf", (START, "world", "one/base_link", arc(1)), (START, "world", "two/base_link", arc(2))
     )
     bench = Bench(builder.build(), as_sqlite(tmp_path / "bag", [message]))
-    same(bench.at(0).body_pose[0], arc(1))
-    same(bench.at(0).body_pose[4], arc(2))
+    same(bench.after(0).body_pose[0], arc(1))
+    same(bench.after(0).body_pose[4], arc(2))
 
 
 def test_a_chain_of_transforms_at_different_rates_is_composed(tmp_path: Path) -> None:
@@ -561,17 +557,17 @@ def test_a_chain_of_transforms_at_different_rates_is_composed(tmp_path: Path) ->
     ]
     bench = Bench(rover().build(), as_sqlite(tmp_path / "bag", messages))
     for k in (0, 3, 9, 15):
-        same(bench.at(k * 10 * MS).body_pose[0], compose(compose(arc(k // 3), arc(2 * k)), fixed))
+        same(bench.after(k * 10 * MS).body_pose[0], compose(compose(arc(k // 3), arc(2 * k)), fixed))
     one_third = pose(arc(0)[:3] * 2 / 3 + arc(1)[:3] / 3, exponential(np.array([0.1, 0.2, 0.3]) / 3))
-    same(bench.at(10 * MS).body_pose[0], compose(compose(one_third, arc(2)), fixed))
-    assert "playback.bag_stamps" not in bench.reports
+    same(bench.after(10 * MS).body_pose[0], compose(compose(one_third, arc(2)), fixed))
+    assert "playback.bag_stamps" not in bench.messages
 
 
 def test_a_tree_with_another_root_is_taken_for_the_world_with_a_report(tmp_path: Path) -> None:
     messages = [transforms("/tf", (START, "map", "base_link", arc(4)))]
     bench = Bench(rover().build(), as_sqlite(tmp_path / "bag", messages))
-    same(bench.at(0).body_pose[0], arc(4))
-    assert bench.reports["playback.bag_frames:/rover"].endswith(
+    same(bench.after(0).body_pose[0], arc(4))
+    assert bench.messages["playback.bag_frames:/rover"].endswith(
         "from world to base_link: map is taken for world"
     )
 
@@ -581,7 +577,7 @@ def test_the_base_of_a_robot_with_odometry_is_posed_in_its_odometry_frame(tmp_pa
     builder.robots[0].options["base_transform"] = "odometry"
     messages = [transforms("/tf", (START, "map", "odom", arc(9)), (START, "odom", "base_link", arc(4)))]
     bench = Bench(builder.build(), as_sqlite(tmp_path / "bag", messages))
-    same(bench.at(0).body_pose[0], arc(4))
+    same(bench.after(0).body_pose[0], arc(4))
     assert bench.backend.capabilities.odometry == {"/rover"}
 
 
@@ -653,7 +649,7 @@ def test_joints_without_joint_states_are_projected_from_transforms(tmp_path: Pat
         messages.append(transforms("/tf", *given))
     bench = Bench(plan, as_sqlite(tmp_path / "bag", messages))
     assert_allclose(bench.positions(*(k * 10 * MS for k in range(19))), positions[:19], atol=1e-9)
-    assert_allclose(bench.at(5 * MS).joint_velocity, [10.0, -5.0, 1.0, 40.0], atol=1e-6)
+    assert_allclose(bench.after(5 * MS).joint_velocity, [10.0, -5.0, 1.0, 40.0], atol=1e-6)
     # Joint states are better than transforms.
     recorded = joint_state("/joint_states", START + 50 * MS, ["joint_1"], [9.0])
     both = Bench(plan, as_sqlite(tmp_path / "both", [*messages, recorded]))
@@ -670,8 +666,8 @@ def test_a_joint_between_frames_of_two_branches_is_projected(tmp_path: Path) -> 
     turned = pose((0, 0, 0), exponential(np.array([0.0, 0.0, 0.7])))
     message = transforms("/tf", (START, "world", "a", arc(3)), (START, "world", "b", compose(arc(3), turned)))
     bench = Bench(builder.build(), as_sqlite(tmp_path / "bag", [message]))
-    assert_allclose(bench.at(0).joint_position, [0.7])
-    same(bench.at(0).body_pose[0], arc(3))
+    assert_allclose(bench.after(0).joint_position, [0.7])
+    same(bench.after(0).body_pose[0], arc(3))
 
 
 def test_a_joint_of_several_degrees_of_freedom_is_reported(tmp_path: Path) -> None:
@@ -682,7 +678,7 @@ def test_a_joint_of_several_degrees_of_freedom_is_reported(tmp_path: Path) -> No
     robot.joint("ball", "a", "b", kind="spherical")
     message = transforms("/tf", (START, "world", "a", arc(1)), (START, "a", "b", arc(2)))
     bench = Bench(builder.build(), as_sqlite(tmp_path / "bag", [message]))
-    assert "several degrees of freedom" in bench.reports["playback.project:/robot/b"]
+    assert "several degrees of freedom" in bench.messages["playback.project:/robot/b"]
 
 
 def test_transforms_that_are_none_are_left_out(tmp_path: Path) -> None:
@@ -695,18 +691,18 @@ def test_transforms_that_are_none_are_left_out(tmp_path: Path) -> None:
         for k, bad in enumerate(nothing, 4)
     ]
     bench = Bench(rover().build(), as_sqlite(tmp_path / "bag", messages))
-    same(bench.at(60 * MS).body_pose[0], arc(6))
-    assert np.isfinite(bench.at(45 * MS).body_pose).all()
+    same(bench.after(60 * MS).body_pose[0], arc(6))
+    assert np.isfinite(bench.after(45 * MS).body_pose).all()
 
 
 def test_two_parents_of_a_frame_are_reported_and_the_frequent_one_is_used(tmp_path: Path) -> None:
     messages = [transforms("/tf", (START + k * 10 * MS, "world", "base_link", arc(k))) for k in range(3)]
     messages.append(transforms("/tf", (START + 5 * MS, "odom", "base_link", arc(9))))
     bench = Bench(rover().build(), as_sqlite(tmp_path / "bag", messages))
-    same(bench.at(10 * MS).body_pose[0], arc(1))
+    same(bench.after(10 * MS).body_pose[0], arc(1))
     assert (
         "base_link in odom and in world, which is more frequent"
-        in bench.reports["playback.bag_parents:/rover"]
+        in bench.messages["playback.bag_parents:/rover"]
     )
 
 
@@ -716,7 +712,7 @@ def test_a_cycle_of_frames_leads_nowhere(tmp_path: Path) -> None:
         transforms("/tf", (START, "odom", "base_link", arc(1)), (START, "base_link", "odom", arc(2))),
     ]
     bench = Bench(rover().build(), as_sqlite(tmp_path / "bag", messages))
-    assert_array_equal(bench.at(0).body_pose[0], bench.plan.layout.body_pose[0])
+    assert_array_equal(bench.after(0).body_pose[0], bench.plan.layout.body_pose[0])
 
 
 def test_a_slash_in_front_of_a_frame_is_ignored(tmp_path: Path) -> None:
@@ -724,7 +720,7 @@ def test_a_slash_in_front_of_a_frame_is_ignored(tmp_path: Path) -> None:
         rover().build(),
         as_sqlite(tmp_path / "bag", [transforms("/tf", (START, "/world", "/base_link", arc(2)))]),
     )
-    same(bench.at(0).body_pose[0], arc(2))
+    same(bench.after(0).body_pose[0], arc(2))
 
 
 def test_kinematic_bodies_are_posed_by_their_frames(tmp_path: Path) -> None:
@@ -732,7 +728,7 @@ def test_kinematic_bodies_are_posed_by_their_frames(tmp_path: Path) -> None:
     builder.robots[0].body("door", kinematic=True)
     message = transforms("/tf", (START, "world", "base_link", arc(1)), (START, "base_link", "door", arc(2)))
     bench = Bench(builder.build(), as_sqlite(tmp_path / "bag", [message]))
-    same(bench.at(0).body_pose[-1], compose(arc(1), arc(2)))
+    same(bench.after(0).body_pose[-1], compose(arc(1), arc(2)))
 
 
 # --- Files --------------------------------------------------------------------------------------------------
@@ -749,7 +745,7 @@ def test_a_killed_recording_is_played_up_to_its_last_chunk(tmp_path: Path) -> No
     assert last == pytest.approx(round(last))
     assert (
         "was not closed and ends in the middle of the record at byte"
-        in bench.reports["playback.bag_damaged:bag.mcap"]
+        in bench.messages["playback.bag_damaged:bag.mcap"]
     )
 
 
@@ -761,7 +757,7 @@ def test_a_directory_without_metadata_is_played_with_a_report(
     (path / "metadata.yaml").unlink()
     bench = Bench(rover().build(), path)
     assert_array_equal(bench.positions(100 * MS)[0], wheels(5))
-    assert "has no metadata.yaml" in bench.reports["playback.bag_files"]
+    assert "has no metadata.yaml" in bench.messages["playback.bag_files"]
 
 
 def test_files_of_a_split_bag_are_played_in_order(tmp_path: Path) -> None:
@@ -780,7 +776,7 @@ def test_files_of_a_split_bag_are_played_in_order(tmp_path: Path) -> None:
     assert_array_equal(
         bench.positions(5 * 20 * MS, 15 * 20 * MS, 25 * 20 * MS), [wheels(5), wheels(15), wheels(25)]
     )
-    assert bench.reports["playback.bag_files"].endswith("bag_3.mcap is missing")
+    assert bench.messages["playback.bag_files"].endswith("bag_3.mcap is missing")
 
 
 @pytest.mark.parametrize("content", ["", "a: [", "rosbag2_bagfile_information: 3", "- 1"])
@@ -818,8 +814,8 @@ def test_a_compressed_file_that_was_cut_off_is_played_up_to_there(tmp_path: Path
     content = path.read_bytes()
     path.write_bytes(content[: len(content) * 9 // 10])
     bench = Bench(rover().build(), path, loop="false")
-    assert "cannot be unpacked to its end" in bench.reports[f"playback.bag_damaged:{path.name}"]
-    assert_array_equal(bench.at(MS).joint_position, positions[1])
+    assert "cannot be unpacked to its end" in bench.messages[f"playback.bag_damaged:{path.name}"]
+    assert_array_equal(bench.after(MS).joint_position, positions[1])
 
 
 def test_another_encoding_and_unreadable_messages_are_reported(tmp_path: Path) -> None:
@@ -830,7 +826,7 @@ def test_another_encoding_and_unreadable_messages_are_reported(tmp_path: Path) -
         Bench(rover().build(), path)
     cut = [replace(each, data=each.data[:-9]) if n == 2 else each for n, each in enumerate(good)]
     bench = Bench(rover().build(), write_mcap(tmp_path / "cut.mcap", cut))
-    assert bench.reports[f"playback.bag_unreadable:{TOPIC}"].startswith(f"{TOPIC}: 1 messages are no")
+    assert bench.messages[f"playback.bag_unreadable:{TOPIC}"].startswith(f"{TOPIC}: 1 messages are no")
     assert_array_equal(bench.positions(20 * MS)[0], wheels(1))
 
 
@@ -893,5 +889,5 @@ def test_a_damaged_bag_is_played_or_refused_in_one_line(
         if "\n" in str(refused):
             raise
         return
-    assert np.isfinite(bench.at(55 * MS).joint_position).all()
-    assert np.isfinite(bench.at(55 * MS).body_pose).all()
+    assert np.isfinite(bench.after(55 * MS).joint_position).all()
+    assert np.isfinite(bench.after(55 * MS).body_pose).all()

@@ -16,6 +16,8 @@ from bags import JOINT_STATE, START, STORE, TF_MESSAGE, joint_state, transforms
 from usd_ros_bridge.backends.bag.cdr_columns import CdrColumns, UnreadableMessageError
 from usd_ros_bridge.backends.bag.mcap_reader import BagChannel
 
+pytestmark = pytest.mark.app
+
 floats = st.floats(allow_nan=True, allow_infinity=True, width=64)
 names = st.lists(st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=6), max_size=4)
 

@@ -20,6 +20,8 @@ from bags import START, Message, joint_state, text, transforms, write_mcap
 from usd_ros_bridge.backends.bag.mcap_reader import McapReader
 from usd_ros_bridge.errors import BackendError
 
+pytestmark = pytest.mark.app
+
 MESSAGES = [
     each
     for k in range(12)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from builders.physics import with_physics
 from builders.plans import PlanBuilder
-from usd_ros_bridge.backends.base import BackendContext
+from open_backends import OpenBackend
 from usd_ros_bridge.backends.mujoco import MujocoBackend
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import Commands, State
@@ -18,35 +17,13 @@ from usd_ros_bridge.spatial.pose import Pose
 STEP_NS = 2_000_000
 
 
-@dataclass
-class Opened:
-    """A backend that is open, and what it reported."""
+class Opened(OpenBackend):
+    """MuJoCo's backend, open."""
 
-    plan: BridgePlan
-    options: dict[str, str] = field(default_factory=dict)
-    reports: list[tuple[str, str]] = field(default_factory=list)
-    backend: MujocoBackend = field(default_factory=MujocoBackend)
-    time_ns: int = 0
-    _begun: bool = False
-
-    def __post_init__(self) -> None:
-        self.backend.open(
-            BackendContext(
-                plan=self.plan,
-                options=self.options,
-                report=lambda kind, message: self.reports.append((kind, message)),
-            )
-        )
-
-    @property
-    def kinds(self) -> set[str]:
-        return {kind for kind, _ in self.reports}
-
-    def row(self, dof: str) -> int:
-        return self.plan.layout.dofs.index(dof)
-
-    def body(self, path: str) -> int:
-        return self.plan.layout.bodies.index(path)
+    def __init__(self, plan: BridgePlan, *, time_ns: int = 0, **options: str) -> None:
+        super().__init__(plan, MujocoBackend(), **options)
+        self.time_ns = time_ns
+        self._begun = False
 
     def restart(self) -> None:
         """Resets the backend; the next step is its first one again."""

@@ -29,7 +29,7 @@ WORLD = """
   </worldbody>
 </mujoco>
 """
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 class Bench:

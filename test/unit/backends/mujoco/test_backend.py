@@ -9,6 +9,8 @@ import mujoco
 import numpy as np
 import pytest
 
+from case_tables import each_case
+
 pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 
 from numpy.testing import assert_allclose, assert_array_equal
@@ -68,10 +70,10 @@ def test_the_step_is_the_option_s_else_the_asset_s_else_two_milliseconds() -> No
     authored = replace(plan, physics=replace(plan.physics, timestep=1 / 240))
     assert Opened(plan).backend.capabilities.step_ns == STEP_NS
     assert Opened(authored).backend.capabilities.step_ns == 4_166_667
-    assert Opened(authored, {"dt": "0.001"}).backend.capabilities.step_ns == 1_000_000
+    assert Opened(authored, dt="0.001").backend.capabilities.step_ns == 1_000_000
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("key", "value", "possible"),
     [
         ("dt", "0", "1e-06 to 0.1 s"),
@@ -84,7 +86,7 @@ def test_the_step_is_the_option_s_else_the_asset_s_else_two_milliseconds() -> No
 )
 def test_an_option_that_is_not_possible_says_what_is(key: str, value: str, possible: str) -> None:
     with pytest.raises(BackendError, match=possible):
-        Opened(with_physics(arm().build()), {key: value})
+        Opened(with_physics(arm().build()), **{key: value})
 
 
 def test_the_first_step_is_one_step_from_rest_whatever_its_time() -> None:
@@ -95,10 +97,10 @@ def test_the_first_step_is_one_step_from_rest_whatever_its_time() -> None:
     assert late.backend.simulation.time_ns == 10**18 + STEP_NS
 
 
-@pytest.mark.parametrize("integrator", ["implicitfast", "implicit", "euler", "rk4"])
+@each_case("integrator", ["implicitfast", "implicit", "euler", "rk4"])
 def test_many_steps_at_once_are_the_same_steps(integrator: str) -> None:
     # Explicit integrators need short steps for drives this stiff.
-    one, many = (Opened(falling(), {"integrator": integrator, "dt": "0.00005"}) for _ in range(2))
+    one, many = (Opened(falling(), integrator=integrator, dt="0.00005") for _ in range(2))
     for opened in (one, many):
         opened.step(joint_position={"palm_joint": 1.0, "mast_joint": 0.7})
     for _ in range(600):
@@ -145,7 +147,7 @@ def test_poses_belong_to_the_time_of_the_state() -> None:
 def test_a_robot_that_nothing_will_catch_is_reported() -> None:
     plan = with_physics(rover().build(), gravity=EARTH)
     opened = Opened(plan)
-    assert opened.kinds == {"mujoco.no_ground"}
+    assert {*opened.kinds} == {"mujoco.no_ground"}
     assert "/rover/base_link" in opened.reports[0][1]
     assert not Opened(with_physics(rover().build())).reports, "no gravity"
     assert not Opened(with_physics(arm().build(), gravity=EARTH)).reports, "it hangs from the world"
@@ -162,11 +164,11 @@ def unstable() -> BridgePlan:
 
 def test_what_diverges_is_named_and_starts_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    opened = Opened(unstable(), {"integrator": "euler"})
+    opened = Opened(unstable(), integrator="euler")
     rest = opened.step().joint_position.copy()
     opened.step(joint_position={"elbow": 1.0})
     states = [opened.step(5) for _ in range(400)]
-    assert opened.kinds == {"mujoco.diverged"}
+    assert {*opened.kinds} == {"mujoco.diverged"}
     assert "/arm/joints/elbow" in opened.reports[0][1]
     assert "back to the state at rest" in opened.reports[0][1]
     assert "\n" not in opened.reports[0][1]
@@ -176,7 +178,7 @@ def test_what_diverges_is_named_and_starts_over(tmp_path: Path, monkeypatch: pyt
 
 
 def test_what_diverges_can_be_held_until_a_reset() -> None:
-    opened = Opened(unstable(), {"integrator": "euler", "on_divergence": "hold"})
+    opened = Opened(unstable(), integrator="euler", on_divergence="hold")
     rest = opened.step().joint_position.copy()
     opened.step(joint_position={"elbow": 1.0})
     for _ in range(400):
@@ -197,7 +199,7 @@ def test_a_number_that_is_none_is_caught_as_well() -> None:
     opened.backend.simulation.data.qpos[-1] = np.nan
     state = opened.step(10)
     assert np.isfinite(state.body_pose).all()
-    assert opened.kinds == {"mujoco.diverged"}
+    assert {*opened.kinds} == {"mujoco.diverged"}
     assert "NaN" in opened.reports[0][1]
 
 
@@ -235,7 +237,7 @@ def test_a_pose_alone_leaves_a_body_standing_still() -> None:
     assert_allclose(state.twist, np.arange(6.0), atol=1e-12)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "arguments", "reason"),
     [
         ("/gripper/palm", {"pose": pose((1.0, 0.0, 0.0))}, "palm_joint"),
@@ -277,7 +279,7 @@ def test_bounds_hold_what_hangs_from_a_body() -> None:
 
 def test_mujoco_leaves_no_log_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    opened = Opened(unstable(), {"integrator": "euler"})
+    opened = Opened(unstable(), integrator="euler")
     # MuJoCo itself warns of a velocity that is none.
     simulation = opened.backend.simulation
     simulation.data.qvel[0] = float("nan")

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from case_tables import each_case
+
 pytest.importorskip("mujoco", reason="mujoco is not installed: pip install usd-ros-bridge[mujoco]")
 
 import mujoco
@@ -91,7 +93,11 @@ def compiled(scene: PhysicsScene, cameras: Sequence[CameraModel]) -> tuple[Any, 
 Maker = Callable[[Any, Sequence[CameraModel]], "OpenGlRenderer | RayRenderer"]
 
 
-@pytest.fixture(params=["gl", "rays"])
+OPENGL = [pytest.mark.process, pytest.mark.sample]
+"""Of tests that draw: the first one starts a process, the probe of the library."""
+
+
+@pytest.fixture(params=[pytest.param("gl", marks=OPENGL), "rays"])
 def make(request: pytest.FixtureRequest) -> Iterator[Maker]:
     """Makes what takes pictures, by either way."""
     choice = gl_context.find_gl("auto") if request.param == "gl" else gl_context.GlChoice(kind=None)
@@ -256,6 +262,8 @@ def test_nothing_at_all_is_seen_as_well(make: Maker) -> None:
     assert pictures.color(data, used.path).std() < 60
 
 
+@pytest.mark.process
+@pytest.mark.sample
 def test_shadows_and_smooth_edges_are_there_where_they_are_asked_for() -> None:
     choice = gl_context.find_gl("auto")
     if choice.kind is None:
@@ -428,6 +436,7 @@ def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     gl_context.probe.cache_clear()
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("broken")
 def test_where_opengl_is_broken_rays_keep_the_topic_alive(
     bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
@@ -453,7 +462,7 @@ def test_rays_that_were_asked_for_are_no_news(bench: Callable[..., Bench]) -> No
 # --- Choosing an OpenGL -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("option", "variable", "kinds"),
     [
         ("auto", "", ("egl", "osmesa")),
@@ -469,6 +478,36 @@ def test_the_option_decides_then_the_variable(option: str, variable: str, kinds:
     assert gl_context.gl_kinds(option, {"MUJOCO_GL": variable}) == kinds
 
 
+@each_case(
+    ("outcome", "reason"),
+    [
+        (0, ""),
+        (-11, "its library crashes (signal 11)"),
+        (3, "exit status 3"),
+        (b"Traceback ...\nImportError: no display\n", "ImportError: no display"),
+        (subprocess.TimeoutExpired("python", 30.0), "no answer within 30 s"),
+        (OSError("out of memory"), "out of memory"),
+    ],
+)
+def test_a_probe_says_why_there_is_no_opengl(outcome: Any, reason: str) -> None:
+    def run(*_: Any, **__: Any) -> Any:
+        if isinstance(outcome, Exception):
+            raise outcome
+        status, stderr = (1, outcome) if isinstance(outcome, bytes) else (outcome, b"")
+        return subprocess.CompletedProcess([], status, b"", stderr)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gl_context.subprocess, "run", run)
+        patch.setattr(gl_context, "probe", gl_context.probe.__wrapped__)
+        patch.delenv("MUJOCO_GL", raising=False)
+        assert gl_context.probe("egl") == reason
+        found = gl_context.find_gl("auto")
+    if reason:
+        assert found == gl_context.GlChoice(kind=None, reason=f"egl: {reason}; osmesa: {reason}")
+    else:
+        assert found == gl_context.GlChoice(kind="egl")
+
+
 def test_a_variable_that_does_not_exist_is_one_message(
     bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -477,6 +516,7 @@ def test_a_variable_that_does_not_exist_is_one_message(
         bench(mounted())
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("broken")
 @pytest.mark.parametrize(
     ("variable", "said"),
@@ -507,6 +547,7 @@ def test_the_variable_keeps_nobody_from_physics_or_is_one_message(variable: str,
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.process
 def test_a_library_that_crashes_takes_nobody_along(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -517,6 +558,7 @@ def test_a_library_that_crashes_takes_nobody_along(monkeypatch: pytest.MonkeyPat
         gl_context.probe.cache_clear()
 
 
+@pytest.mark.process
 def test_the_host_keeps_its_environment() -> None:
     choice = gl_context.find_gl("auto")
     if choice.kind is None:

@@ -8,6 +8,8 @@ import mujoco
 import numpy as np
 import pytest
 
+from case_tables import each_case
+
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from pxr import Usd
@@ -91,7 +93,7 @@ def body(name: str, *content: str, x: float = 0.0) -> str:
 MASS = "float physics:mass = 1\n"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "content",
     [
         "float physics:mass = -1",
@@ -135,7 +137,7 @@ def joint(
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     "content",
     [
         "float physics:lowerLimit = nan\nfloat physics:upperLimit = nan",
@@ -155,7 +157,7 @@ def test_revolute_joints(content: str) -> None:
     check(joint("PhysicsRevoluteJoint", content), named="/World/j")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "content", "schemas"),
     [
         ("PhysicsFixedJoint", "float drive:angular:physics:stiffness = 1", '"PhysicsDriveAPI:angular"'),
@@ -180,8 +182,8 @@ def test_joints_that_join_nothing(body1: str) -> None:
     check(joint("PhysicsRevoluteJoint", "", body1=body1), named="/World/j")
 
 
-@pytest.mark.parametrize("value", ["-1", "0", "nan", "inf", "1e-30", "1e30"])
-@pytest.mark.parametrize(
+@each_case("value", ["-1", "0", "nan", "inf", "1e-30", "1e30"])
+@each_case(
     ("kind", "size"),
     [
         ("Cube", "size"),
@@ -204,8 +206,8 @@ TETRAHEDRON = (
 )
 
 
-@pytest.mark.parametrize("approximation", ["none", "convexHull", "boundingCube", "boundingSphere"])
-@pytest.mark.parametrize(
+@each_case("approximation", ["none", "convexHull", "boundingCube", "boundingSphere"])
+@each_case(
     "content",
     [
         "",
@@ -227,7 +229,7 @@ def test_meshes(content: str, approximation: str) -> None:
     check(body("b", mesh), named="/World/b/m")
 
 
-@pytest.mark.parametrize(
+@each_case(
     "content",
     [
         "float physics:staticFriction = -1",
@@ -245,7 +247,7 @@ def test_contact_materials(content: str) -> None:
     check(f"{material}\n{bound}", named="/World")
 
 
-@pytest.mark.parametrize(
+@each_case(
     "content",
     [
         "vector3f physics:gravityDirection = (nan, 0, 0)",
@@ -257,7 +259,7 @@ def test_gravity(content: str) -> None:
     check(f'def PhysicsScene "s" {{\n{content}\n}}', named="/World/s")
 
 
-@pytest.mark.parametrize(
+@each_case(
     "content",
     [
         "custom float newton:timeStepsPerSecond = 0",

@@ -8,6 +8,8 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
+from case_tables import each_case
+
 pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 
 import mujoco
@@ -100,9 +102,9 @@ def crate(height: float = 0.1, **fields: Any) -> Body:
     return Body(path="/crate", world_from_body=Pose((0.2, 0.1, height)), inertial=UNIT, **fields)
 
 
-@pytest.mark.parametrize("cone", ["CONE_ELLIPTIC", "CONE_PYRAMIDAL"])
-@pytest.mark.parametrize("shape", [Box((0.1, 0.1, 0.1)), Sphere(0.1), Capsule(0.1, 0.1)])
-@pytest.mark.parametrize("condim", [1, 3, 4, 6])
+@each_case("cone", ["CONE_ELLIPTIC", "CONE_PYRAMIDAL"])
+@each_case("shape", [Box((0.1, 0.1, 0.1)), Sphere(0.1), Capsule(0.1, 0.1)])
+@each_case("condim", [1, 3, 4, 6])
 def test_a_belt_carries_what_lies_on_it(cone: str, shape: Shape, condim: int) -> None:
     load = collider(
         1, shape, path="/crate/shape", pose=turned("X", np.pi / 2), material=RUBBER, solver={"condim": condim}
@@ -124,8 +126,8 @@ def test_turntables_and_lifts_carry_what_lies_on_them(kind: Any, axis: str, spee
     assert abs(ours[0] - (0.2, 0.1, 0.1, 0, 0, 0, 1)).max() > 0.2
 
 
-@pytest.mark.parametrize("kind", ["fixed", "spherical", "revolute", "distance", "rod"])
-@pytest.mark.parametrize(("motion", "axis", "speed"), [("prismatic", "X", 0.4), ("revolute", "Z", 0.7)])
+@each_case("kind", ["fixed", "spherical", "revolute", "distance", "rod"])
+@each_case(("motion", "axis", "speed"), [("prismatic", "X", 0.4), ("revolute", "Z", 0.7)])
 def test_what_is_tied_to_a_kinematic_body_is_pulled_along(
     kind: Any, motion: Any, axis: str, speed: float
 ) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from case_tables import each_case
+
 pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 
 import mujoco
@@ -126,7 +128,7 @@ def assert_same_motion(simulation: Simulation, loaded: Any, *, tolerance: float)
     assert data.time == pytest.approx(2.0, abs=model.opt.timestep)
 
 
-@pytest.mark.parametrize("asset", [*EXAMPLES, *(f"test/assets/{name}.usda" for name in ASSETS)])
+@each_case("asset", [*EXAMPLES, *(f"test/assets/{name}.usda" for name in ASSETS)])
 def test_plain_mujoco_loads_the_same_model_and_moves_it_alike(asset: str, tmp_path: Path) -> None:
     plan = load_plan(ROOT / asset, physics=True)
     loaded = exported(plan, tmp_path / "robot.xml")
@@ -158,7 +160,7 @@ def arm_with(dof: Dof, **solver: float) -> BridgePlan:
 ACCELERATION = Drive(acceleration=True, stiffness=25.0, damping=10.0, target_position=1.0)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "plan",
     [
         arm_with(Dof(axis="rotY", drive=ACCELERATION)),
@@ -187,7 +189,6 @@ ACCELERATION = Drive(acceleration=True, stiffness=25.0, damping=10.0, target_pos
             )
         ),
     ],
-    ids=["acceleration drive", "soft limit", "total mass", "least mass", "rod", "free and kinematic bodies"],
 )  # fmt: skip
 def test_what_is_set_after_the_model_is_compiled_is_in_the_file(plan: BridgePlan, tmp_path: Path) -> None:
     loaded = exported(plan, tmp_path / "robot.xml")
@@ -225,6 +226,7 @@ def test_nothing_to_simulate_is_one_line() -> None:
     assert done.stderr.splitlines()[-1].endswith("has no rigid body: there is nothing to simulate")
 
 
+@pytest.mark.process
 def test_without_mujoco_one_line_says_what_to_install(tmp_path: Path) -> None:
     code = "from usd_ros_bridge.entry_points import usd_ros_bridge; usd_ros_bridge()"
     done = start_without(

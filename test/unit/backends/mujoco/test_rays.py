@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from case_tables import each_case
+
 pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 
 from sensor_scenes import at, body, room, solid, world
@@ -58,7 +60,7 @@ def in_room(x: float, y: float, yaw: float, azimuth: np.ndarray) -> np.ndarray:
     return np.minimum(np.where(across > 0.0, across, np.inf), np.where(along > 0.0, along, np.inf))
 
 
-@pytest.mark.parametrize(("x", "y", "yaw"), [(0.0, 0.0, 0.0), (1.3, -0.7, 0.4), (-3.0, 2.0, -2.0)])
+@each_case(("x", "y", "yaw"), [(0.0, 0.0, 0.0), (1.3, -0.7, 0.4), (-3.0, 2.0, -2.0)])
 def test_scan_of_a_room(x: float, y: float, yaw: float) -> None:
     found = world(scanner(pose=at(x, y, 0.3, turn=yaw)), colliders=room(LENGTH, WIDTH)).sense("/scan")
     azimuth = np.linspace(-np.pi, np.pi * 179.0 / 180.0, 360)

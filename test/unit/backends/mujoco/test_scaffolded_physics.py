@@ -11,18 +11,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+from case_tables import each_case
+
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 
 sys.path.append(str(Path(__file__).parents[2] / "cli"))
 
+from contextlib import closing
+
 import mujoco
+from open_backend import Opened
 from scaffolding import HEADER, body, cart, joint, robot, scaffold, without_layer
 from spec_scenes import Reports, simulated
 
 from usd_ros_bridge.api import load_plan
-from usd_ros_bridge.backends.base import BackendContext, Commands
-from usd_ros_bridge.backends.mujoco import MujocoBackend
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import State
 from usd_ros_bridge.planning.joint_loads import joint_loads
@@ -36,17 +39,14 @@ ROUNDING = 1e-6
 
 def simulate(plan: BridgePlan, seconds: float, **positions: float) -> State:
     """Simulates with position targets of joints; returns the last state."""
-    backend, commands = MujocoBackend(), Commands(plan.layout)
-    backend.open(BackendContext(plan=plan, report=Reports()))
-    for name, position in positions.items():
-        commands.joint_position[plan.layout.dofs.index(name)] = position
-    commands.has_position = bool(positions)
-    steps = round(seconds * 1e9 / backend.capabilities.step_ns)
-    for step in range(1, steps + 1):
-        state = backend.step(step * backend.capabilities.step_ns, commands)
-    final = deepcopy(state)
-    backend.close()
-    return final
+    return run(plan, seconds, joint_position=positions)
+
+
+def run(plan: BridgePlan, seconds: float, **targets: dict[str, float]) -> State:
+    """Simulates with targets by array of Commands and name of joint; returns the last state."""
+    opened = Opened(plan)
+    with closing(opened.backend):
+        return deepcopy(opened.step(round(seconds * 1e9 / opened.backend.capabilities.step_ns), **targets))
 
 
 def written(text: str, folder: Path, *options: str, name: str = "robot") -> BridgePlan:
@@ -75,7 +75,7 @@ def inertia_by_mujoco(compiled: Any, model: Any, data: Any, joint: int) -> float
     return float(direction @ matrix @ direction)
 
 
-@pytest.mark.parametrize("name", ["arm", "rover", "units_centimetres_y_up", "joint_mimic", "joint_inverted"])
+@each_case("name", ["arm", "rover", "units_centimetres_y_up", "joint_mimic", "joint_inverted"])
 def test_inertia_is_that_of_the_mass_matrix(tmp_path: Path, name: str) -> None:
     asset = without_layer(name, tmp_path) if name in ("arm", "rover") else ASSETS / f"{name}.usda"
     with quiet():
@@ -192,16 +192,9 @@ def test_a_cart_that_was_fixed_drives_on_the_ground(tmp_path: Path) -> None:
         "float physics:mass = 1", f"float physics:mass = 1\n    {slider}", 1
     )
     plan = written(text, tmp_path, "--drives", "--ground", "--free-base")
-    backend, commands = MujocoBackend(), Commands(plan.layout)
-    backend.open(BackendContext(plan=plan, report=Reports()))
-    for name in ("left_wheel_joint", "right_wheel_joint"):
-        commands.joint_velocity[plan.layout.dofs.index(name)] = 5.0
-    commands.has_velocity = True
-    for step in range(1, round(2e9 / backend.capabilities.step_ns) + 1):
-        state = backend.step(step * backend.capabilities.step_ns, commands)
+    state = run(plan, 2.0, joint_velocity={"left_wheel_joint": 5.0, "right_wheel_joint": 5.0})
     row = plan.robots[0].base_row
     # 5 rad/s on wheels of 0.1 m for two seconds.
     assert state.joint_position == pytest.approx([10.0, 10.0], rel=0.02)
     assert state.body_pose[row, 0] == pytest.approx(1.0, abs=0.05)
     assert state.body_pose[row, 1] == pytest.approx(0.0, abs=0.01)
-    backend.close()

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from case_tables import each_case
+
 pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 
 from sensor_scenes import GRAVITY, World, at, body, hinge, solid, world
@@ -101,7 +103,7 @@ def test_imu_on_a_turntable_feels_the_way_inwards() -> None:
     np.testing.assert_allclose(found["linear_acceleration"], [speed**2 * radius, 0.0, GRAVITY], atol=1e-9)
 
 
-@pytest.mark.parametrize("seconds", [0.0, 0.2, 0.55])
+@each_case("seconds", [0.0, 0.2, 0.55])
 def test_imu_on_a_pendulum_feels_the_state_of_its_stamp(seconds: float) -> None:
     """A point mass on a rod feels the rod alone: along it, `g cos(angle) + length * rate^2`."""
     there = pendulum(imu(on=0), length=0.7, position=0.9)
@@ -233,7 +235,7 @@ def test_ground_feels_the_opposite_and_a_flying_box_nothing() -> None:
     assert flying.sense("/wrench")["wrench"].tolist() == [0.0] * 6
 
 
-@pytest.mark.parametrize(("threshold", "touched"), [(0.0, True), (30.0, True), (50.0, False)])
+@each_case(("threshold", "touched"), [(0.0, True), (30.0, True), (50.0, False)])
 def test_contact_compares_normal_forces(threshold: float, touched: bool) -> None:
     sensor = ContactSensor(path="/bumper", type="std_msgs/msg/Bool", rate=50.0, body=0, threshold=threshold)
     assert bool(resting(sensor).sense("/bumper")["data"]) is touched
@@ -248,9 +250,9 @@ def test_contact_of_a_flying_box() -> None:
 # --- Earth --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("latitude", [-90.0, -89.9999, -45.0, 0.0, 1e-6, 30.0, 60.0, 89.99, 90.0])
-@pytest.mark.parametrize("longitude", [-179.5, 0.0, 11.5, 179.5])
-@pytest.mark.parametrize("altitude", [-400.0, 0.0, 500.0, 9000.0])
+@each_case("latitude", [-90.0, -89.9999, -45.0, 0.0, 1e-6, 30.0, 60.0, 89.99, 90.0])
+@each_case("longitude", [-179.5, 0.0, 11.5, 179.5])
+@each_case("altitude", [-400.0, 0.0, 500.0, 9000.0])
 def test_geodetic_and_earth_centred_places_are_inverse(
     latitude: float, longitude: float, altitude: float
 ) -> None:
@@ -324,7 +326,7 @@ def test_magnetic_field_is_in_the_sensors_axes() -> None:
     np.testing.assert_allclose(world(sensor).sense("/mag")["magnetic_field"], [2e-5, 0.0, -4e-5], atol=1e-18)
 
 
-@pytest.mark.parametrize(("height", "pressure"), [(0.0, 101325.0), (1000.0, 89874.6), (5000.0, 54019.9)])
+@each_case(("height", "pressure"), [(0.0, 101325.0), (1000.0, 89874.6), (5000.0, 54019.9)])
 def test_pressure_is_that_of_the_standard_atmosphere(height: float, pressure: float) -> None:
     sensor = BarometerSensor(
         path="/air", type="sensor_msgs/msg/FluidPressure", rate=10.0, altitude=height - 20.0,
@@ -333,9 +335,7 @@ def test_pressure_is_that_of_the_standard_atmosphere(height: float, pressure: fl
     assert float(world(sensor).sense("/air")["fluid_pressure"]) == pytest.approx(pressure, rel=2e-5)
 
 
-@pytest.mark.parametrize(
-    ("height", "temperature"), [(0.0, 15.0), (1000.0, 8.5), (11_000.0, -56.5), (15_000.0, -56.5)]
-)
+@each_case(("height", "temperature"), [(0.0, 15.0), (1000.0, 8.5), (11_000.0, -56.5), (15_000.0, -56.5)])
 def test_temperature_is_that_of_the_standard_atmosphere(height: float, temperature: float) -> None:
     sensor = ThermometerSensor(
         path="/air", type="sensor_msgs/msg/Temperature", rate=10.0, altitude=height - 20.0,

@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from case_tables import each_case
+
 pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 import mujoco
+from open_backend import Opened
 from pxr import Usd
 from spec_scenes import Reports, apart, body_pose, run, simulated
 
 from usd_ros_bridge import load_plan
-from usd_ros_bridge.backends.base import BackendContext
-from usd_ros_bridge.backends.mujoco import MujocoBackend
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import Commands, State
 from usd_ros_bridge.runtime.kinematics import Kinematics
@@ -68,7 +69,7 @@ def put(compiled: Any, data: Any, state: State) -> None:
     mujoco.mj_kinematics(compiled.model, data)
 
 
-@pytest.mark.parametrize("asset", ASSETS)
+@each_case("asset", ASSETS)
 def test_frames_are_those_of_the_joint_frames(asset: str) -> None:
     plan = physics_of(asset)
     assert plan.physics is not None
@@ -84,7 +85,7 @@ def test_frames_are_those_of_the_joint_frames(asset: str) -> None:
             assert apart(body_pose(compiled, data, index), expected[row]) <= 1e-9
 
 
-@pytest.mark.parametrize("asset", ASSETS)
+@each_case("asset", ASSETS)
 def test_what_is_at_rest_in_the_stage_stays_together(asset: str) -> None:
     """Half a second without commands: nothing is flung apart, nothing is reported, drives hold."""
     plan = physics_of(asset)
@@ -97,7 +98,7 @@ def test_what_is_at_rest_in_the_stage_stays_together(asset: str) -> None:
     assert np.abs(data.qvel[compiled.dof_of_dof[compiled.dof_of_dof >= 0]]).max() < 0.5
 
 
-@pytest.mark.parametrize(("speed", "turn"), [(0.0, 1.0), (0.0, -2.0), (0.4, 0.5), (0.3, -1.5), (0.5, 0.0)])
+@each_case(("speed", "turn"), [(0.0, 1.0), (0.0, -2.0), (0.4, 0.5), (0.3, -1.5), (0.5, 0.0)])
 def test_the_rover_drives_and_turns_as_a_differential_drive_does(speed: float, turn: float) -> None:
     plan = physics_of("rover/world.usda")
     assert plan.physics is not None
@@ -178,8 +179,7 @@ def test_the_backend_shows_ball_joints_as_the_plan_knows_them() -> None:
     stage.GetRootLayer().ImportFromString(BALL_AND_HINGE)
     plan = load_plan(stage, physics=True)
     assert len(plan.layout.dofs) == 6
-    backend, kinematics, commands = MujocoBackend(), Kinematics(plan), Commands(plan.layout)
-    backend.open(BackendContext(plan=plan, report=Reports()))
+    backend, kinematics, commands = Opened(plan).backend, Kinematics(plan), Commands(plan.layout)
     moved, before = 0.0, None
     for step in range(1, 1000):
         state = backend.step(step * backend.capabilities.step_ns, commands)
@@ -234,7 +234,7 @@ def contacts(model: Any, data: Any) -> set[frozenset[str]]:
     }
 
 
-@pytest.mark.parametrize("seed", range(8))
+@each_case("seed", range(8))
 def test_what_is_welded_collides_as_in_mujoco(seed: int) -> None:
     """MuJoCo's rule for parents and children takes welded bodies as one, too, unless they are fixed to the world."""
     random = np.random.default_rng(seed)

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from case_tables import each_case
+
 pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 
 from spec_scenes import UNIT, Reports, collider, simulated
@@ -89,7 +91,7 @@ def test_pairs_come_on_top_of_groups() -> None:
     assert touching(scene) == [(2, 3)]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@each_case("seed", range(3))
 def test_any_filter_is_kept(seed: int) -> None:
     """More kinds of colliders than MuJoCo has bits for, where need be: the rest is paired one by one."""
     random = np.random.default_rng(seed)
@@ -167,7 +169,7 @@ def test_materials_that_are_averaged_make_each_contact_once() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("modes", "expected"),
     [
         (("average", "average"), 0.5),

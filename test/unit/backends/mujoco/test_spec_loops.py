@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from case_tables import each_case
+
 pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 
 import mujoco
@@ -183,9 +185,7 @@ def test_fixed_and_ball_joints_close_loops(kind: Any) -> None:
     assert opening(compiled, data, scene.joints[2]) < 1e-3
 
 
-@pytest.mark.parametrize(
-    ("distance", "expected"), [((0.0, 0.5), 0.5), ((0.4, 0.4), 0.4), ((0.0, math.inf), None)]
-)
+@each_case(("distance", "expected"), [((0.0, 0.5), 0.5), ((0.4, 0.4), 0.4), ((0.0, math.inf), None)])
 def test_a_distance_joint_bounds_how_far_its_ends_are_apart(
     distance: tuple[float, float], expected: float | None
 ) -> None:

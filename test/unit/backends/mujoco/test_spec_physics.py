@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from scipy.special import ellipk
 
+from case_tables import each_case
+
 pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 
 import mujoco
@@ -40,7 +42,7 @@ ABOUT_HINGE = MOMENT + MASS * LENGTH**2
 # --- Pendulum and fall --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("amplitude", [math.radians(5.0), math.radians(60.0), math.radians(150.0)])
+@each_case("amplitude", [math.radians(5.0), math.radians(60.0), math.radians(150.0)])
 def test_a_pendulum_has_its_period(amplitude: float) -> None:
     _, model, data = simulated(hinged(dof=Dof(axis="rotY", position=amplitude), inertial=BOB))
     crossings, before = [], amplitude
@@ -98,7 +100,7 @@ def test_a_double_pendulum_keeps_its_energy_with_a_better_integrator() -> None:
     assert np.ptp(energy) < 1e-4 * MASS * GRAVITY * LENGTH
 
 
-@pytest.mark.parametrize("timestep", [0.001, 0.002, 0.005])
+@each_case("timestep", [0.001, 0.002, 0.005])
 def test_a_body_falls_as_far_as_it_should(timestep: float) -> None:
     body = Body(
         path="/body", inertial=UNIT, world_from_body=Pose((0.0, 0.0, 10.0)), linear_velocity=(1.0, 0.0, 2.0)
@@ -141,8 +143,8 @@ def rubber(friction: float) -> ContactMaterial:
     return ContactMaterial(static_friction=friction, dynamic_friction=friction)
 
 
-@pytest.mark.parametrize("friction", [0.2, 0.5, 0.9])
-@pytest.mark.parametrize("bound", ["both", "block", "ramp"])
+@each_case("friction", [0.2, 0.5, 0.9])
+@each_case("bound", ["both", "block", "ramp"])
 def test_a_block_holds_and_slides_on_the_slope_that_its_coefficient_predicts(
     friction: float, bound: str
 ) -> None:
@@ -183,8 +185,8 @@ def test_the_dynamic_coefficient_counts_and_the_static_one_where_it_is_the_only_
 # --- Bounces ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("restitution", [0.3, 0.6, 0.9])
-@pytest.mark.parametrize("height", [0.3, 1.0])
+@each_case("restitution", [0.3, 0.6, 0.9])
+@each_case("height", [0.3, 1.0])
 def test_a_ball_bounces_as_high_as_its_restitution_says(restitution: float, height: float) -> None:
     material = ContactMaterial(dynamic_friction=0.5, restitution=restitution)
     radius = 0.1
@@ -305,7 +307,7 @@ def test_a_body_without_mass_may_have_inertia() -> None:
     assert model.body_mass.sum() < 1e-9
 
 
-@pytest.mark.parametrize(
+@each_case(
     "dof",
     [
         Dof(axis="rotY"),

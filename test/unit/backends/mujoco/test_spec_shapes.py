@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import subprocess
 from typing import Any
 
 import numpy as np
 import pytest
+
+from case_tables import each_case
 
 pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 
@@ -87,7 +90,7 @@ def height_of(shape: Shape, at: tuple[float, float] = (0.0, 0.0), pose: Pose = I
     return 10.0 - float(mujoco.mj_ray(model, data, start, np.array([0.0, 0.0, -1.0]), None, 1, -1, geom))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("shape", "at", "height"),
     [
         (Sphere(0.5), (0.3, 0.0), 0.4),
@@ -112,9 +115,7 @@ def test_a_turned_shape_is_turned() -> None:
     assert math.isclose(height_of(Cone(0.1, 0.5), (0.0, 0.0), turned("Y", math.pi / 2)), 0.05, abs_tol=2e-3)
 
 
-@pytest.mark.parametrize(
-    "shape", [Sphere(0.0), Box((0.1, -0.1, 0.1)), Cylinder(math.nan, 1.0), Cone(1.0, 0.0)]
-)
+@each_case("shape", [Sphere(0.0), Box((0.1, -0.1, 0.1)), Cylinder(math.nan, 1.0), Cone(1.0, 0.0)])
 def test_a_shape_without_size_is_reported_and_left_out(shape: Shape) -> None:
     reports = Reports()
     compiled, _, _ = simulated(PhysicsScene(colliders=(collider(WORLD_BODY, shape),)), reports)
@@ -198,6 +199,7 @@ def test_an_approximation_decides_what_collides() -> None:
     assert height_of(bracket("boundingSphere"), (0.5, 0.0)) == pytest.approx(0.5 + radius, abs=1e-6)
 
 
+@pytest.mark.process
 def test_a_decomposed_mesh_keeps_its_hollow(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("coacd", reason="coacd is not installed: make setup")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -212,16 +214,59 @@ def test_a_decomposed_mesh_keeps_its_hollow(tmp_path: Any, monkeypatch: pytest.M
     assert rests_at(bracket("convexDecomposition"), (0.6, 0.0)) == pytest.approx(0.2, abs=0.03)
 
 
-def test_a_decomposition_that_takes_too_long_is_reported(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class Worker:
+    """In place of the processes that run CoACD: it cuts the bracket into foot and wall, or fails.
+
+    Attributes:
+        timeouts: Time limit of each run, seconds.
+        failure: What a run raises.
+    """
+
+    CalledProcessError, TimeoutExpired = subprocess.CalledProcessError, subprocess.TimeoutExpired
+
+    def __init__(self) -> None:
+        self.timeouts: list[float] = []
+        self.failure: Exception | None = None
+
+    def run(self, command: list[str], *, timeout: float, **_: Any) -> None:
+        self.timeouts.append(timeout)
+        if self.failure is not None:
+            raise self.failure
+        foot, _ = cuboid((0.0, -0.2, 0.0), (1.0, 0.2, 0.2))
+        wall, _ = cuboid((0.0, -0.2, 0.2), (0.2, 0.2, 1.0))
+        np.savez(command[-1], foot, wall)
+
+
+@pytest.fixture
+def worker(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Worker:
     pytest.importorskip("coacd", reason="coacd is not installed: make setup")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    reports = Reports()
+    made = Worker()
+    monkeypatch.setattr(convex_parts, "subprocess", made)
+    return made
+
+
+def test_parts_are_kept_and_made_again_where_the_file_is_damaged(worker: Worker, tmp_path: Any) -> None:
+    for runs, damaged in ((1, False), (1, True), (2, False)):
+        assert rests_at(bracket("convexDecomposition"), (0.6, 0.0)) == pytest.approx(0.2, abs=0.03)
+        assert len(worker.timeouts) == runs
+        (kept,) = tmp_path.rglob("*.npz")
+        if damaged:
+            kept.write_bytes(b"not an archive")
+
+
+def test_a_decomposition_that_fails_is_reported(worker: Worker, tmp_path: Any) -> None:
     scene = PhysicsScene(colliders=(collider(WORLD_BODY, bracket("convexDecomposition")),))
-    compiled, _, _ = simulated(scene, reports, decompose_seconds=0.01)
-    assert "more than 0.01 s" in reports["mujoco.shape:/collider_-1"]
-    assert compiled.geom_ids[0].size == 1
+    for failure, said in (
+        (subprocess.TimeoutExpired("coacd", 0.01), "more than 0.01 s"),
+        (subprocess.CalledProcessError(1, "coacd"), "CoACD could not decompose it (CalledProcessError)"),
+    ):
+        reports = Reports()
+        worker.failure = failure
+        compiled, _, _ = simulated(scene, reports, decompose_seconds=0.01)
+        assert said in reports["mujoco.shape:/collider_-1"]
+        assert compiled.geom_ids[0].size == 1
+    assert worker.timeouts == [0.01, 0.01]
     assert not list(tmp_path.rglob("*.npz"))
 
 
@@ -353,7 +398,7 @@ FLAGS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("flag", FLAGS)
+@each_case("flag", FLAGS)
 def test_flags_of_the_scene(flag: str) -> None:
     bit = int(getattr(mujoco.mjtDisableBit, f"mjDSBL_{flag.upper()}"))
     flags = [
@@ -368,7 +413,7 @@ def test_contacts_are_overridden_where_asked() -> None:
     assert option.enableflags & mujoco.mjtEnableBit.mjENBL_OVERRIDE
 
 
-@pytest.mark.parametrize(
+@each_case(
     "name",
     [
         "iterations",
@@ -424,13 +469,12 @@ def test_what_the_engine_refuses_is_one_error_in_one_line() -> None:
 
 
 def test_a_static_mesh_of_too_many_triangles_is_decomposed(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("coacd", reason="coacd is not installed: make setup")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(convex_parts, "MOST_PRISMS", 10)
     reports = Reports()
     scene = PhysicsScene(colliders=(collider(WORLD_BODY, bracket()),))
     compiled, _, _ = simulated(scene, reports)
     assert "more than the 10" in reports["mujoco.shape:/collider_-1"]
-    assert 2 <= compiled.geom_ids[0].size < len(bracket().triangles)
+    assert compiled.geom_ids[0].size == 2
+    assert len(worker.timeouts) == 1

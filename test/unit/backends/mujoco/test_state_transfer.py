@@ -11,8 +11,9 @@ import pytest
 
 pytest.importorskip("mujoco", reason="mujoco is not installed")
 
+from open_backends import OpenBackend
 from usd_ros_bridge import load_plan
-from usd_ros_bridge.backends.base import BackendContext, StateTransferBackend
+from usd_ros_bridge.backends.base import StateTransferBackend
 from usd_ros_bridge.backends.mujoco.backend import MujocoBackend
 from usd_ros_bridge.model.state import Commands
 from usd_ros_bridge.usd import open_stage
@@ -22,10 +23,7 @@ ROVER = Path(__file__).resolve().parents[4] / "examples" / "rover"
 
 
 def opened(plan, backend=None):
-    backend = backend or MujocoBackend()
-    reports = []
-    backend.open(BackendContext(plan=plan, report=lambda *told: reports.append(told), options={"gl": "none"}))
-    return backend
+    return OpenBackend(plan, backend or MujocoBackend(), gl="none").backend
 
 
 def drive(plan, speed):

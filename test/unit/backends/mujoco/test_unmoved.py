@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from case_tables import each_case
+
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 pytest.importorskip("mujoco", reason="MuJoCo is not installed: make setup")
 
+from contextlib import closing
+
+from open_backend import Opened
+
 from usd_ros_bridge.api import load_plan
-from usd_ros_bridge.backends.base import BackendContext
-from usd_ros_bridge.backends.mujoco import MujocoBackend
 from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.model.actuation import INTERFACES, Unmoved, find_unmoved
-from usd_ros_bridge.model.plan import BridgePlan, followers_of
+from usd_ros_bridge.model.plan import followers_of
 from usd_ros_bridge.model.state import Commands
 
 ROOT = Path(__file__).parents[4]
@@ -31,21 +33,11 @@ ASSETS = [
 STEP = 2_000_000
 
 
-@contextmanager
-def opened(plan: BridgePlan) -> Iterator[MujocoBackend]:
-    backend = MujocoBackend()
-    try:
-        backend.open(BackendContext(plan=plan, report=lambda *_: None))
-        yield backend
-    finally:
-        backend.close()
-
-
 def rows(groups: tuple[Unmoved, ...]) -> set[int]:
     return set().union(*(group.rows for group in groups))
 
 
-@pytest.mark.parametrize("asset", ASSETS, ids=lambda path: path.stem)
+@each_case("asset", ASSETS)
 def test_the_plan_and_mujocos_model_agree(asset: Path) -> None:
     try:
         plan = load_plan(asset, physics=True)
@@ -53,7 +45,7 @@ def test_the_plan_and_mujocos_model_agree(asset: Path) -> None:
         pytest.skip(str(error))
     assert plan.physics is not None
     planned = find_unmoved(plan.physics, plan.asset)
-    with opened(plan) as backend:
+    with closing(Opened(plan).backend) as backend:
         simulated = backend.capabilities.unmoved
         for interface in ("position", "velocity"):
             assert rows(planned[interface]) == rows(tuple(simulated[interface])), interface
@@ -62,12 +54,12 @@ def test_the_plan_and_mujocos_model_agree(asset: Path) -> None:
         assert rows(planned["effort"]) - balls == rows(tuple(simulated["effort"])) - balls
 
 
-@pytest.mark.parametrize("interface", INTERFACES)
-@pytest.mark.parametrize("asset", ASSETS[-3:], ids=lambda path: path.stem)
+@each_case("interface", INTERFACES)
+@each_case("asset", ASSETS[-3:])
 def test_a_command_changes_a_control_exactly_where_it_is_not_unmoved(asset: Path, interface: str) -> None:
     plan = load_plan(asset, physics=True)
     followers = followers_of(plan)
-    with opened(plan) as backend:
+    with closing(Opened(plan).backend) as backend:
         data = backend.simulation.data
         backend.step(STEP, Commands(plan.layout))
         stuck = rows(tuple(backend.capabilities.unmoved[interface]))  # type: ignore[index]

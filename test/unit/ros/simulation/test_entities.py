@@ -13,6 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from case_tables import each_case
+
 pytest.importorskip("simulation_interfaces", reason="simulation_interfaces is not installed")
 
 from simulation_interfaces.srv import GetEntitiesStates, GetEntityInfo, SetEntityInfo
@@ -139,7 +141,7 @@ def test_names_are_unique_whatever_the_paths():
     assert all(path.endswith(name) for path, name in zip(paths, found, strict=True))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("pattern", "name", "matches"),
     [
         ("", "rover", True),
@@ -169,7 +171,7 @@ def test_names_are_matched_by_posix_extended_expressions(pattern, name, matches)
     assert NamePattern(pattern).matches(name) is matches
 
 
-@pytest.mark.parametrize(
+@each_case(
     "pattern",
     [
         "(",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from case_tables import each_case
 from usd_ros_bridge.ros.tf.monitor import (
     MAX_FAULTS,
     MAX_PARENTS,
@@ -118,7 +119,7 @@ def trees(**parents):
     return found
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("edge", "frame"),
     [
         (("odom", "base"), "base"),

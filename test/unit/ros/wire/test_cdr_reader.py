@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,13 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, MultiArrayDimension
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from case_tables import each_case
 from usd_ros_bridge.model.state import JointStateSample
 from usd_ros_bridge.ros.codecs import CODECS
+from usd_ros_bridge.ros.wire import cdr_reader
 from usd_ros_bridge.ros.wire.cdr_reader import (
     MAX_JOINT_NAMES,
+    MAX_NEW_NAMES,
     MAX_POINTS,
     PLAIN_CDR,
     TEXT_BEGIN,
@@ -118,7 +122,7 @@ def test_damaged_bytes_give_the_deserializers_answer_or_none(
         assert same(sample, deserialized(name, bytes(damaged)))
 
 
-@pytest.mark.parametrize("name", sorted(CLASSES))
+@each_case("name", sorted(CLASSES))
 def test_the_usual_message_needs_no_deserializer(name: str) -> None:
     message = CLASSES[name]()
     if isinstance(message, JointState):
@@ -152,19 +156,21 @@ def test_a_message_with_too_many_names_is_refused_before_they_are_read() -> None
         JointStateReader(JointStateSample)(bytes(serialize_message(JointState(name=names))))
 
 
-def test_names_that_change_from_message_to_message_have_a_budget_and_others_none() -> None:
+def test_names_that_change_from_message_to_message_have_a_budget_and_others_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = SimpleNamespace(now=5.0)
+    monkeypatch.setattr(cdr_reader, "time", SimpleNamespace(monotonic=lambda: clock.now))
     read = JointStateReader(JointStateSample)
-    messages = [
-        bytes(serialize_message(JointState(name=[f"joint_{turn}_{index}" for index in range(10_000)])))
-        for turn in range(40)
-    ]
-    refused = 0
-    for data in messages:
-        try:
-            read(data)
-        except MessageLimitError:
-            refused += 1
-    assert refused > 0
+    count = 12_500
+    for turn, wait_s in enumerate([0.0] * (MAX_NEW_NAMES // count) + [count / MAX_NEW_NAMES]):
+        clock.now += wait_s
+        for more in range(2):
+            names = [f"joint_{turn}_{more}_{index}" for index in range(count // 2)]
+            read(bytes(serialize_message(JointState(name=names))))
+        if turn + 1 >= MAX_NEW_NAMES // count:
+            with pytest.raises(MessageLimitError, match="new names are read in a second"):
+                read(bytes(serialize_message(JointState(name=["another"]))))
     known = bytes(serialize_message(JointState(name=["a"])))
     kept = JointStateReader(JointStateSample)
     for _ in range(1000):
@@ -173,7 +179,7 @@ def test_names_that_change_from_message_to_message_have_a_budget_and_others_none
         assert sample.names == ("a",)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("points", "names", "why"),
     [(MAX_POINTS, 3, ""), (MAX_POINTS + 1, 3, "points"), (1, 50_001, "joint names")],
 )
@@ -203,8 +209,8 @@ def encapsulated(message: Any, header: bytes) -> bytes:
     return header + words.astype(">u4").tobytes()
 
 
-@pytest.mark.parametrize("header", ENCAPSULATIONS, ids=bytes.hex)
-@pytest.mark.parametrize("frame", ["", "base", "ä"])
+@each_case("header", ENCAPSULATIONS)
+@each_case("frame", ["", "base", "ä"])
 def test_no_encoding_and_no_text_evades_the_limits(header: bytes, frame: str) -> None:
     point = JointTrajectoryPoint()
     trajectory = JointTrajectory(joint_names=["", "ä"], points=[point] * (MAX_POINTS + 1))

@@ -25,6 +25,7 @@ from std_srvs.srv import Trigger
 from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import Marker
 
+from case_tables import each_case
 from usd_ros_bridge.ros.wire import cdr_template as template_module
 from usd_ros_bridge.ros.wire.cdr_layout import TemplateError
 from usd_ros_bridge.ros.wire.cdr_template import Template, pack_stamp
@@ -61,9 +62,9 @@ def poses(message: TFMessage) -> list[list[float]]:
 
 
 # 1 has no second element, 150 is past the size from which blocks move as items.
-@pytest.mark.parametrize("count", [1, 2, 30, 150])
-@pytest.mark.parametrize("names", [NAMES, ("base",)], ids=["mixed names", "one name"])
-@pytest.mark.parametrize("kind", ["array", "list", "float32", "columns", "every other row"])
+@each_case("count", [1, 2, 30, 150])
+@each_case("names", [NAMES, ("base",)])
+@each_case("kind", ["array", "list", "float32", "columns", "every other row"])
 def test_column_writes_every_transform(count: int, names: tuple[str, ...], kind: str) -> None:
     message = transforms(count, names)
     template = Template(message)
@@ -114,7 +115,7 @@ def test_column_refuses_values_of_another_shape(count: int) -> None:
         column.write(np.zeros((count, 6)))
 
 
-@pytest.mark.parametrize("time_ns", [0, 999_999_999, TIME_NS, (1 << 31) * 10**9 - 1, -1])
+@each_case("time_ns", [0, 999_999_999, TIME_NS, (1 << 31) * 10**9 - 1, -1])
 def test_stamps_take_every_time(time_ns: int) -> None:
     expected = divmod(time_ns, 10**9)
     template = Template(transforms(3))
@@ -143,7 +144,7 @@ def test_the_same_stamp_again_writes_nothing() -> None:
     assert decode(template, Odometry).header.stamp.sec == STAMP[0]
 
 
-@pytest.mark.parametrize("frame", ["", "a", "ab", "abc", "abcd", "abcde", "abcdef", "abcdefg", "abcdefgh"])
+@each_case("frame", ["", "a", "ab", "abc", "abcd", "abcde", "abcdef", "abcdefg", "abcdefgh"])
 def test_float64_fields_are_aligned_whatever_the_names(frame: str) -> None:
     message = Odometry(child_frame_id="c")
     message.header.frame_id = frame
@@ -161,7 +162,7 @@ def test_float64_fields_are_aligned_whatever_the_names(frame: str) -> None:
     assert found.header.frame_id == frame
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("message", "path", "dtype", "count"),
     [
         (Imu(), "orientation", "float64", 4),
@@ -195,7 +196,7 @@ def test_view_is_one_array(message: Any, path: str, dtype: str, count: int) -> N
         )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("message", "path", "reason"),
     [
         (Odometry(), "pose.orientation", "no numbers"),
