@@ -1,4 +1,4 @@
-"""How many random examples tests try: a few in `make test`, many in `make test-long`."""
+"""How many random examples tests try: a few when a test runs alone, many in `make test-pages`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ EFFORT = int(os.environ.get("TEST_EFFORT", "1"))
 
 
 def examples(count: int) -> int:
-    """Return how many examples to try where `make test` tries `count`.
+    """Return how many examples to try where a test alone tries `count`.
 
-    A test with them is `slow`, and its time-out grows with their number.
+    A test with many of them has the mark `random`, and its time-out grows with their number.
     """
     return count * EFFORT
