@@ -43,6 +43,7 @@ MARKS = {
     "heavy": Mark(
         "all", "needs more than about a second of CPU, and an example of its kind is in the first tier"
     ),
+    "docs": Mark("all", "compares a page of the documents, or another file of the project, with the code"),
     "walk": Mark("long", "follows a page of the documents"),
     "random": Mark("long", "tries many random examples: TEST_EFFORT says how many"),
 }

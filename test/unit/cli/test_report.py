@@ -12,6 +12,8 @@ import pytest
 
 from cli_calls import call_cli
 
+pytestmark = pytest.mark.app
+
 ROOT = Path(__file__).parents[3]
 ARM = "examples/arm/arm.usda"
 ROVER = "examples/rover/rover.usda"

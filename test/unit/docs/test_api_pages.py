@@ -14,6 +14,8 @@ import pytest
 import usd_ros_bridge
 from markdown_docs import DOCS, codes, page_text, rows
 
+pytestmark = pytest.mark.docs
+
 PUBLIC = usd_ros_bridge.__all__
 PAGES = sorted((DOCS / "reference" / "api").glob("*.md"))
 DIRECTIVE = re.compile(r"^::: (usd_ros_bridge\.\S+)$", re.MULTILINE)

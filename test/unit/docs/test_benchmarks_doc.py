@@ -20,6 +20,8 @@ pytest.importorskip("rich", reason="rich is not installed: make setup")
 from benchmarks.registry import NAMES
 from usd_ros_bridge.cli.doctor import DISTRIBUTIONS
 
+pytestmark = pytest.mark.docs
+
 RESULTS: dict[str, Any] = {
     each["name"]: each for each in json.loads((ROOT / "benchmarks" / "results.json").read_text())
 }

@@ -17,6 +17,8 @@ import click
 from usd_ros_bridge.cli.graph.verb_group import VerbGroup
 from usd_ros_bridge.cli.main import cli
 
+pytestmark = pytest.mark.docs
+
 PAGE = page_text("commands.md")
 GROUPS = {name: each for name, each in cli.commands.items() if isinstance(each, VerbGroup)}
 VERBS = {f"{group} {name}": verb for group, each in GROUPS.items() for name, verb in each.commands.items()}

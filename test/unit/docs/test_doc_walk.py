@@ -9,6 +9,8 @@ import pytest
 from doc_walk import DocWalk, Step, asks_the_graph, directive, matches, steps
 from markdown_docs import DOCS, Block, blocks
 
+pytestmark = pytest.mark.docs
+
 
 @pytest.mark.parametrize(
     ("expected", "actual", "same"),

@@ -9,6 +9,8 @@ import pytest
 
 from markdown_docs import PAGES, ROOT, codes, page_text, section, without_fences
 
+pytestmark = pytest.mark.docs
+
 PACKAGE = ROOT / "usd_ros_bridge"
 ARCHITECTURE = without_fences(page_text("architecture.md"))
 DECISIONS = page_text("rep_0158_decisions.md")

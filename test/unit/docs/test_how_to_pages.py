@@ -13,6 +13,8 @@ from usd_ros_bridge.cli.main import cli
 from usd_ros_bridge.model.property_names import KNOWN
 from usd_ros_bridge.options import OPTIONS
 
+pytestmark = pytest.mark.docs
+
 RECIPES = sorted(set((DOCS / "how_to").glob("*.md")) - {DOCS / "how_to" / "docker.md"})
 OTHERS = {"--ipc", "--shm-size", "--clock", "--qos-profile-overrides-path", "--ros-args", "--enclave"}
 """Options of docker, ros2 and ROS arguments."""

@@ -19,6 +19,8 @@ from markdown_docs import ROOT
 from usd_ros_bridge import AssetError, load_plan
 from usd_ros_bridge.export.plan_json import plan_to_json
 
+pytestmark = pytest.mark.docs
+
 SCHEMA = ROOT / "usd_ros_bridge" / "export" / "inspect.schema.json"
 EXAMPLES = (
     "arm/arm.usda",

@@ -21,6 +21,8 @@ sys.path.insert(0, str(ROOT / "tools"))
 import check_words
 import run_workflow
 
+pytestmark = pytest.mark.docs
+
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 DOCKERFILES = sorted((ROOT / "docker").glob("*Dockerfile"))
 

@@ -11,6 +11,8 @@ import pytest
 import usd_ros_bridge
 from markdown_docs import PAGES, Block, blocks
 
+pytestmark = pytest.mark.docs
+
 PACKAGE = "usd_ros_bridge"
 PUBLIC_MODULES = ("usd_ros_bridge.testing",)
 """Their names without an underscore are public, too, and those of modules in them."""

@@ -17,6 +17,8 @@ from markdown_it import MarkdownIt
 
 from markdown_docs import DOCS, PAGES, ROOT, page_path
 
+pytestmark = pytest.mark.docs
+
 
 @pytest.fixture(scope="module")
 def setup_py() -> SimpleNamespace:

@@ -37,6 +37,8 @@ from usd_ros_bridge.ranges import RATE
 from usd_ros_bridge.ros.codecs import CODECS
 from usd_ros_bridge.runtime.inbox import DEFAULT_DEPTH
 
+pytestmark = pytest.mark.docs
+
 INTERFACES = page_text("interfaces.md")
 TOPICS = page_text("topics.md")
 BACKENDS = page_text("backends.md")

@@ -21,6 +21,8 @@ from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning.make_plan import make_plan
 from usd_ros_bridge.usd import read_stage
 
+pytestmark = pytest.mark.docs
+
 HEADER = """#usda 1.0
 (
     defaultPrim = "robot"
