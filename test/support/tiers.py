@@ -44,6 +44,7 @@ MARKS = {
         "all", "needs more than about a second of CPU, and an example of its kind is in the first tier"
     ),
     "docs": Mark("all", "compares a page of the documents, or another file of the project, with the code"),
+    "project": Mark("all", "tests tools, packaging or benchmarks of the project"),
     "walk": Mark("long", "follows a page of the documents"),
     "random": Mark("long", "tries many random examples: TEST_EFFORT says how many"),
 }
@@ -51,6 +52,7 @@ SAMPLE = "sample"
 """The mark of a test that `make test` runs in spite of its other marks: one started node, one followed page."""
 MARK_OF_FIXTURE = {
     "bridge_process": "process",
+    "planner": "process",
     "program": "process",
 }
 

@@ -33,6 +33,8 @@ from benchmarks import __main__ as command_line
 from benchmarks import harness, joint_states, live_change, motions, processes, registry, report
 from benchmarks.harness import ROOT, BenchmarkError, Machine, Options, Result, Target
 
+pytestmark = pytest.mark.project
+
 KEYS = {"name", "value", "unit", "target", "met", "compared_with", "machine"}
 MACHINE_KEYS = {
     "cpu",

@@ -163,6 +163,7 @@ def test_what_services_switch_is_known_without_the_stage(planner):
     assert plan.stage.is_open
 
 
+@pytest.mark.process
 def test_importing_the_session_loads_no_openusd():
     code = "import sys, usd_ros_bridge.usd.session; sys.exit('pxr' in sys.modules)"
     assert os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", code]) == 0

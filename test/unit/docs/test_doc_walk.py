@@ -9,7 +9,7 @@ import pytest
 from doc_walk import DocWalk, Step, asks_the_graph, directive, matches, steps
 from markdown_docs import DOCS, Block, blocks
 
-pytestmark = pytest.mark.docs
+pytestmark = pytest.mark.project
 
 
 def test_outputs_are_compared_line_by_line() -> None:

@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 import check_words
 import run_workflow
 
-pytestmark = pytest.mark.docs
+pytestmark = pytest.mark.project
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 DOCKERFILES = sorted((ROOT / "docker").glob("*Dockerfile"))
