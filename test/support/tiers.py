@@ -52,6 +52,7 @@ SAMPLE = "sample"
 """The mark of a test that `make test` runs in spite of its other marks: one started node, one followed page."""
 MARK_OF_FIXTURE = {
     "bridge_process": "process",
+    "mesh_server": "process",
     "planner": "process",
     "program": "process",
 }

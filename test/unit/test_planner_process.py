@@ -107,6 +107,7 @@ def test_a_process_that_is_gone_says_so(planner):
         planner.plan(job(ARM))
 
 
+@pytest.mark.process
 def test_a_process_that_cannot_be_started_says_so_when_it_is_asked(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     with start_planner() as planner, pytest.raises(PlannerError, match="cannot be started"):
