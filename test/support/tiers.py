@@ -55,6 +55,7 @@ MARK_OF_FIXTURE = {
     "mesh_server": "process",
     "planner": "process",
     "program": "process",
+    "suite": "process",
 }
 
 _MODULE_MARKS = re.compile(r"^pytestmark = (?:\[[^\]]*\]|.*$)", re.MULTILINE)

@@ -95,9 +95,10 @@ def test_an_asset_with_escape_sequences_in_every_string_is_shown_without_them(as
     check_asset(evil_stage(asset, None))
 
 
-@pytest.mark.parametrize(("asset", "name"), string_properties())
-def test_an_asset_with_escape_sequences_in_one_string_is_shown_without_them(asset: str, name: str) -> None:
-    check_asset(evil_stage(asset, name))
+@pytest.mark.heavy
+def test_an_asset_with_escape_sequences_in_one_string_is_shown_without_them() -> None:
+    for asset, name in string_properties():
+        check_asset(evil_stage(asset, name))
 
 
 def test_inspect_json_and_diff_print_printable_text(
