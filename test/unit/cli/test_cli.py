@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cli_calls import call_cli as bridge
+from cli_calls import run_cli
 
 ROOT = Path(__file__).parents[3]
 ASSETS = ROOT / "test" / "assets"
@@ -39,11 +40,6 @@ CONTROLLER_KEYS = ["path", "schema", "interfaces", "joints", "enabled", "reason"
 DIAGNOSTIC_KEYS = ["code", "severity", "path", "attribute", "message", "remedy"]
 
 
-def bridge_process(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "usd_ros_bridge.cli", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
-
-
 def one_line(result: subprocess.CompletedProcess[str]) -> str:
     lines = result.stderr.strip().splitlines()
     assert len(lines) == 1, result.stderr
@@ -69,14 +65,7 @@ def test_a_command_whose_reader_went_away_ends_with_status_0_and_says_nothing(ar
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        result = subprocess.run(
-            [sys.executable, "-m", "usd_ros_bridge.cli", *arguments],
-            stdout=writing,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=100,
-            check=False,
-        )
+        result = run_cli(*arguments, stdout=writing)
     finally:
         os.close(writing)
     assert (result.returncode, result.stderr) == (0, "")
@@ -106,7 +95,7 @@ def test_json_has_exactly_the_documented_keys() -> None:
 
 @pytest.mark.process
 def test_json_is_the_same_twice() -> None:
-    processes = [bridge_process("inspect", ROVER, "--json") for _ in range(2)]
+    processes = [run_cli("inspect", ROVER, "--json") for _ in range(2)]
     assert processes[0].stdout == processes[1].stdout
     assert processes[0].returncode == 0
 
@@ -218,7 +207,7 @@ def test_mistakes_of_the_caller_are_status_2_in_one_line() -> None:
     ],
 )
 def test_a_process_ends_with_the_same(arguments: list[str | Path], status: int) -> None:
-    process, call = bridge_process(*arguments), bridge(*arguments)
+    process, call = run_cli(*arguments), bridge(*arguments)
     assert process.returncode == status
     assert (process.returncode, process.stdout, process.stderr) == (call.returncode, call.stdout, call.stderr)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 pytest.importorskip("click", reason="click is not installed: make setup")
 
 import usd_ros_bridge
-from cli_calls import call_cli
+from cli_calls import call_cli, run_cli
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.cli.examples import EXAMPLES, example_asset, examples_directory
 from usd_ros_bridge.errors import BridgeError
@@ -40,6 +39,7 @@ def test_the_page_has_every_entry_file() -> None:
     assert {(each.name, each.file) for each in EXAMPLES.values()} <= files
 
 
+@pytest.mark.app
 def test_the_copy_of_a_sweep_finds_its_asset_and_is_no_asset_itself(tmp_path: Path) -> None:
     pytest.importorskip("jsonschema", reason="jsonschema is not installed: make setup-tests")
     result = call_cli("examples", "copy", "sweep", tmp_path)
@@ -151,11 +151,5 @@ def test_short_help_is_the_long_one() -> None:
 
 @pytest.mark.process
 def test_the_package_is_the_command_line() -> None:
-    result = subprocess.run(
-        [sys.executable, "-m", "usd_ros_bridge", "examples"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    assert result.stdout == call_cli("examples").stdout
+    result = run_cli("examples")
+    assert (result.returncode, result.stdout) == (0, call_cli("examples").stdout)

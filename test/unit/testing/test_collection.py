@@ -56,7 +56,6 @@ def suite(tmp_path: Path) -> Path:
 
 def run(suite: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
-    environment.pop("_ROS_WHEELS_BOOTSTRAP_COMPLETE", None)
     environment["PYTHONPATH"] = os.pathsep.join(
         [str(suite), str(SUPPORT), *filter(None, [environment.get("PYTHONPATH")])]
     )
