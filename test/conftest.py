@@ -39,6 +39,8 @@ os.environ["ROS_DOMAIN_ID"] = str(DOMAIN.domain_id)
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 os.environ["ROS_PYTHON_CHECK_FIELDS"] = "1"
 os.environ.pop("ROS_STATIC_PEERS", None)
+# Of ROS wheels in an environment that does not remove it itself: a Python that inherits it finds no library of ROS.
+os.environ.pop("_ROS_WHEELS_BOOTSTRAP_COMPLETE", None)
 # A test that runs a node's main in this process restores the environment, but Fast DDS keeps the profile that it read
 # then: it needs the mode that the bridge's own process sets.
 os.environ.setdefault("RMW_FASTRTPS_PUBLICATION_MODE", "AUTO")

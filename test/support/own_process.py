@@ -24,7 +24,6 @@ def own_process(function: Callable[..., None]) -> Callable[..., None]:
 
     def run(request: pytest.FixtureRequest) -> None:
         environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
-        environment.pop("_ROS_WHEELS_BOOTSTRAP_COMPLETE", None)
         options = ["-q", "-rs", "-p", "no:cacheprovider", "-p", "no:xdist"]
         done = subprocess.run(
             [sys.executable, "-m", "pytest", *options, request.node.nodeid],

@@ -29,7 +29,6 @@ class Suite:
     def run(self, *arguments: str, timeout: float = 200.0) -> subprocess.CompletedProcess[str]:
         """Run pytest on the folder. Return status and output; errors are in the output."""
         environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
-        environment.pop("_ROS_WHEELS_BOOTSTRAP_COMPLETE", None)
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-ra", *arguments]
         return subprocess.run(
             command,

@@ -43,6 +43,8 @@ MARKS = {
     "heavy": Mark(
         "all", "needs more than about a second of CPU, and an example of its kind is in the first tier"
     ),
+    "docs": Mark("all", "compares a page of the documents, or another file of the project, with the code"),
+    "project": Mark("all", "tests tools, packaging or benchmarks of the project"),
     "walk": Mark("long", "follows a page of the documents"),
     "random": Mark("long", "tries many random examples: TEST_EFFORT says how many"),
 }
@@ -50,7 +52,10 @@ SAMPLE = "sample"
 """The mark of a test that `make test` runs in spite of its other marks: one started node, one followed page."""
 MARK_OF_FIXTURE = {
     "bridge_process": "process",
+    "mesh_server": "process",
+    "planner": "process",
     "program": "process",
+    "suite": "process",
 }
 
 _MODULE_MARKS = re.compile(r"^pytestmark = (?:\[[^\]]*\]|.*$)", re.MULTILINE)

@@ -20,6 +20,8 @@ from benchmarks import cost_model, fleet_tables, shards
 from benchmarks.cost_model import CostModel, Fit, Law, Machines, Shard
 from benchmarks.harness import BenchmarkError
 
+pytestmark = pytest.mark.project
+
 COEFFICIENTS = {
     "tick_idle_cpu": (0.5, 0.006, 0.05),
     "tick_moving_cpu": (0.5, 0.008, 0.06),
@@ -161,23 +163,18 @@ def test_blocks_are_put_between_their_marks() -> None:
         fleet_tables.with_blocks(page, {"y": []})
 
 
-@pytest.mark.parametrize(
-    ("value", "unit", "text"),
-    [
-        (7.03e-6, "MB", "7.03 B"),
-        (1500.0, "MB", "1.5 GB"),
-        (0.0102, "ms", "10.2 us"),
-        (15.0, "kB/s", "15 kB/s"),
-        (0.0198, "%", "0.0198 %"),
-        (0.0, "s", "0 ns"),
-    ],
-)
-def test_quantities_have_a_unit_that_suits_them(value: float, unit: str, text: str) -> None:
-    assert fleet_tables.quantity(value, unit) == text
+def test_quantities_have_a_unit_that_suits_them() -> None:
+    texts = {
+        (7.03e-6, "MB"): "7.03 B",
+        (1500.0, "MB"): "1.5 GB",
+        (0.0102, "ms"): "10.2 us",
+        (15.0, "kB/s"): "15 kB/s",
+        (0.0198, "%"): "0.0198 %",
+        (0.0, "s"): "0 ns",
+    }
+    assert {each: fleet_tables.quantity(*each) for each in texts} == texts
 
 
-@pytest.mark.parametrize(
-    ("value", "text"), [(0.0123456, "0.0123"), (12.345, "12.3"), (1234.5, "1,230"), (1e-7, "1e-07")]
-)
-def test_figures_have_three_digits(value: float, text: str) -> None:
-    assert fleet_tables.number(value) == text
+def test_figures_have_three_digits() -> None:
+    texts = {0.0123456: "0.0123", 12.345: "12.3", 1234.5: "1,230", 1e-7: "1e-07"}
+    assert {value: fleet_tables.number(value) for value in texts} == texts

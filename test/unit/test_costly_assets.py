@@ -129,7 +129,14 @@ def write(directory: Path, name: str, size: int) -> Path:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", ASSETS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(pytest.param(name, marks=pytest.mark.heavy) for name in ("chain", "star", "parallel")),
+        "topics",
+        "attributes",
+    ],
+)
 def test_cost_grows_in_proportion_to_size(name: str, tmp_path: Path, number_of_calls: Measure) -> None:
     _, size, whole = ASSETS[name]
     if WHOLE:

@@ -10,6 +10,8 @@ import pytest
 
 import usd_ros_bridge
 
+pytestmark = pytest.mark.process
+
 PACKAGE = Path(usd_ros_bridge.__file__).parent
 WITHOUT_BOTH = ("spatial", "model", "planning", "controllers", "backends", "export", "runtime")
 ROS_ROOTS = (

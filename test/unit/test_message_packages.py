@@ -11,6 +11,8 @@ import pytest
 
 pytest.importorskip("rosidl_adapter", reason="rosidl_adapter is not installed: make setup, or source ROS 2")
 
+pytestmark = pytest.mark.project
+
 MANIFEST = """<package format="3">
   <name>probe_msgs</name><version>1.2.0</version><description/>
   <maintainer email="a@example.com">a</maintainer><license>Apache-2.0</license>

@@ -13,6 +13,8 @@ import pytest
 from usd_ros_bridge.cli.doctor import ROS_PACKAGES
 from usd_ros_bridge.requirements import INTERFACES
 
+pytestmark = pytest.mark.project
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE_XML = ROOT / "package.xml"
 MANIFEST = ElementTree.parse(PACKAGE_XML)

@@ -107,6 +107,7 @@ def test_a_process_that_is_gone_says_so(planner):
         planner.plan(job(ARM))
 
 
+@pytest.mark.process
 def test_a_process_that_cannot_be_started_says_so_when_it_is_asked(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     with start_planner() as planner, pytest.raises(PlannerError, match="cannot be started"):
@@ -163,6 +164,7 @@ def test_what_services_switch_is_known_without_the_stage(planner):
     assert plan.stage.is_open
 
 
+@pytest.mark.process
 def test_importing_the_session_loads_no_openusd():
     code = "import sys, usd_ros_bridge.usd.session; sys.exit('pxr' in sys.modules)"
     assert os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", code]) == 0

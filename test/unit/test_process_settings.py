@@ -74,6 +74,7 @@ def test_nothing_changes_in_a_process_that_did_not_ask(usual):
         assert sys.getswitchinterval() == pytest.approx(usual)
 
 
+@pytest.mark.process
 def test_importing_the_package_tunes_nothing():
     code = (
         "import usd_ros_bridge, usd_ros_bridge.cli.main; from usd_ros_bridge import process_settings as p; "
@@ -102,19 +103,19 @@ def end():
     raise TunedError
 
 
-@pytest.mark.parametrize(
-    "command", [[], ["inspect"], ["run"], ["diff"], ["scaffold"], ["resolver"], ["urdf"]]
-)
-def test_every_command_tunes_its_process(command, monkeypatch, capsys):
+def test_every_command_tunes_its_process(monkeypatch, capsys):
     from usd_ros_bridge.cli import main as cli
 
     tuned = []
     monkeypatch.setattr(cli, "tune_process", lambda: tuned.append(capsys.readouterr().out))
-    with pytest.raises(SystemExit) as ended:
-        cli.main([*command, "--help"])
-    assert ended.value.code == 0
-    assert tuned == [""]
-    assert "Usage: usd_ros_bridge" in capsys.readouterr().out
+    for command in ([], ["inspect"], ["run"], ["diff"], ["scaffold"], ["resolver"], ["urdf"]):
+        with pytest.raises(SystemExit) as ended:
+            cli.main([*command, "--help"])
+        assert ended.value.code == 0
+        # Before a word of help.
+        assert tuned == [""], command
+        tuned.clear()
+        assert "Usage: usd_ros_bridge" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("role", ["BRIDGE", "ROBOT_STATE_PUBLISHER"])

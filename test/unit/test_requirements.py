@@ -51,6 +51,7 @@ FROM_EVERYWHERE = [
 ]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("module", "program", "arguments"), FROM_EVERYWHERE)
 def test_a_missing_module_is_one_line_with_the_remedy(
     module: str, program: tuple[str, ...], arguments: tuple[str, ...], tmp_path: Path

@@ -45,6 +45,7 @@ def test_all_domains_are_given_out_once(few_domains):
         each.close()
 
 
+@pytest.mark.process
 def test_a_process_that_is_killed_frees_its_domain(few_domains, tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-c", RESERVE_AND_WAIT],
@@ -58,6 +59,7 @@ def test_a_process_that_is_killed_frees_its_domain(few_domains, tmp_path):
     assert free_domains() == {1, 2, 3}
 
 
+@pytest.mark.process
 def test_a_lock_of_another_user_that_is_free_can_be_taken():
     """As another user left it: only to be read. Root may write everything, so the process gives its rights up."""
     nobody = "import os\nif os.getuid() == 0:\n    os.setresuid(65534, 65534, 65534)\n"

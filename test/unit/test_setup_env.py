@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.project
+
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = str(Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}")
 TOOLS = ("bash", "cat", "cut", "dirname", "env", "ls", "make", "sed", "uname")

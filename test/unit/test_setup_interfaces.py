@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.project
+
 ament_index_python = pytest.importorskip("ament_index_python", reason="ROS 2 is not installed")
 typesys = pytest.importorskip("rosbags.typesys", reason="rosbags is not installed: make setup-tests")
 

@@ -17,6 +17,8 @@ import pytest
 
 import usd_ros_bridge
 
+pytestmark = pytest.mark.project
+
 ROOT = Path(__file__).resolve().parents[2]
 EXECUTABLES = {"bridge", "robot_state_publisher", "usd_ros_bridge"}
 PACKAGE_XML = ElementTree.parse(ROOT / "package.xml")

@@ -12,6 +12,8 @@ import pytest
 
 from usd_ros_bridge.process_settings import user_cache
 
+pytestmark = pytest.mark.project
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from os.path import commonpath
 from typing import Any, Generic, TypeVar, get_args
 
 from usd_ros_bridge.errors import alternatives, nearest, quoted
@@ -167,7 +168,9 @@ class ControllerTargets:
             return ""
         joints = list(self._joints.robot_of_joint)
         names = nearest(prim_name(target), map(prim_name, joints))
-        close = [each for name in names for each in joints if prim_name(each) == name]
+        # Several robots may have a joint of one name: that of the target's own robot comes first.
+        by_place = sorted(joints, key=lambda each: -len(commonpath((each, target))))
+        close = [each for name in names for each in by_place if prim_name(each) == name]
         shown = list(dict.fromkeys((*close, *joints)))[:_JOINTS_SHOWN]
         more = f" and {len(joints) - len(shown)} more" if len(joints) > len(shown) else ""
         listed = f"joints: {', '.join(shown)}{more}" if shown else "the robots have no joints"

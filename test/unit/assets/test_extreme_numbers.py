@@ -171,6 +171,7 @@ def run_physics(plan: BridgePlan) -> None:
         return
 
 
+@pytest.mark.heavy
 def test_no_number_of_an_asset_raises() -> None:
     faults = []
     with quiet():

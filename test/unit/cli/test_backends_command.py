@@ -32,6 +32,7 @@ def test_all_backends_are_listed_with_their_options() -> None:
             assert f"default: {option.default}" in line
 
 
+@pytest.mark.process
 def test_a_backend_that_is_missing_is_listed_with_what_installs_it(tmp_path: Path) -> None:
     result = start_without("mujoco", COMMAND_LINE, "backends", directory=tmp_path)
     assert result.returncode == 0, result.stderr
@@ -41,6 +42,7 @@ def test_a_backend_that_is_missing_is_listed_with_what_installs_it(tmp_path: Pat
     assert "    dt  length of a step" in result.stdout
 
 
+@pytest.mark.process
 def test_a_backend_that_is_missing_is_refused_with_what_installs_it(tmp_path: Path) -> None:
     code = "from usd_ros_bridge.backends.registry import load_backend; load_backend('mujoco')"
     result = start_without("mujoco", code, directory=tmp_path)
@@ -62,6 +64,7 @@ def test_the_table_is_what_the_backend_parses(name: str) -> None:
                 parse_options(name, {option: "impossible"}, parsers)
 
 
+@pytest.mark.process
 def test_the_defaults_of_mujoco_are_those_of_its_options() -> None:
     pytest.importorskip("mujoco", reason="MuJoCo is not installed: make setup")
     from usd_ros_bridge.backends.mujoco.mujoco_options import DEFAULT_TIMESTEP, MujocoOptions

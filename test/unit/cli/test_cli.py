@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cli_calls import call_cli as bridge
+from cli_calls import run_cli
 
 ROOT = Path(__file__).parents[3]
 ASSETS = ROOT / "test" / "assets"
@@ -39,11 +40,6 @@ CONTROLLER_KEYS = ["path", "schema", "interfaces", "joints", "enabled", "reason"
 DIAGNOSTIC_KEYS = ["code", "severity", "path", "attribute", "message", "remedy"]
 
 
-def bridge_process(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "usd_ros_bridge.cli", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
-
-
 def one_line(result: subprocess.CompletedProcess[str]) -> str:
     lines = result.stderr.strip().splitlines()
     assert len(lines) == 1, result.stderr
@@ -51,6 +47,7 @@ def one_line(result: subprocess.CompletedProcess[str]) -> str:
     return lines[0]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -68,14 +65,7 @@ def test_a_command_whose_reader_went_away_ends_with_status_0_and_says_nothing(ar
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        result = subprocess.run(
-            [sys.executable, "-m", "usd_ros_bridge.cli", *arguments],
-            stdout=writing,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=100,
-            check=False,
-        )
+        result = run_cli(*arguments, stdout=writing)
     finally:
         os.close(writing)
     assert (result.returncode, result.stderr) == (0, "")
@@ -103,8 +93,9 @@ def test_json_has_exactly_the_documented_keys() -> None:
     assert robot["joints"]
 
 
+@pytest.mark.process
 def test_json_is_the_same_twice() -> None:
-    processes = [bridge_process("inspect", ROVER, "--json") for _ in range(2)]
+    processes = [run_cli("inspect", ROVER, "--json") for _ in range(2)]
     assert processes[0].stdout == processes[1].stdout
     assert processes[0].returncode == 0
 
@@ -182,41 +173,41 @@ def test_strict_is_status_1_and_still_prints() -> None:
     assert bridge("inspect", ASSETS / "frame_chain.usda", "--strict").returncode == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
+def test_mistakes_of_the_caller_are_status_2_in_one_line() -> None:
+    sensor, chain = "test/assets/variant_sensor.usda", "test/assets/frame_chain.usda"
+    for arguments, named in (
         (["no_such_file.usda"], ["no_such_file.usda"]),
         (["README.md"], ["README.md"]),
         (["test"], ["test"]),
-        (["test/assets/variant_sensor.usda", "--variant", "/robot:head=radar"], ["radar", "lidar", "plain"]),
-        (["test/assets/variant_sensor.usda", "--variant", "/robot:hat=lidar"], ["hat", "head"]),
-        (["test/assets/variant_sensor.usda", "--variant", "/nobody:head=lidar"], ["/nobody"]),
-        (["test/assets/variant_sensor.usda", "--variant", "nonsense"], ["nonsense", "/Prim/Path:set=choice"]),
-        (["test/assets/frame_chain.usda", "--package", "nonsense"], ["nonsense", "name=directory"]),
-        (["test/assets/frame_chain.usda", "--package", "a=/no/such/place"], ["/no/such/place"]),
-        (["test/assets/frame_chain.usda", "--payloads", "some"], ["some", "all", "none"]),
-        (["test/assets/frame_chain.usda", "--no-such-option"], ["--no-such-option"]),
-    ],
-)
-def test_mistakes_of_the_caller_are_status_2_in_one_line(arguments: list[str], named: list[str]) -> None:
-    result = bridge("inspect", *arguments)
-    assert result.returncode == 2
-    assert result.stdout == ""
-    line = one_line(result)
-    assert [text for text in named if text not in line] == []
+        ([sensor, "--variant", "/robot:head=radar"], ["radar", "lidar", "plain"]),
+        ([sensor, "--variant", "/robot:hat=lidar"], ["hat", "head"]),
+        ([sensor, "--variant", "/nobody:head=lidar"], ["/nobody"]),
+        ([sensor, "--variant", "nonsense"], ["nonsense", "/Prim/Path:set=choice"]),
+        ([chain, "--package", "nonsense"], ["nonsense", "name=directory"]),
+        ([chain, "--package", "a=/no/such/place"], ["/no/such/place"]),
+        ([chain, "--payloads", "some"], ["some", "all", "none"]),
+        ([chain, "--no-such-option"], ["--no-such-option"]),
+        # Those that there are, too.
+        ([ROVER, "--bogus"], ["--variant", "--strict", "--json"]),
+    ):
+        result = bridge("inspect", *arguments)
+        assert (result.returncode, result.stdout) == (2, ""), arguments
+        line = one_line(result)
+        assert [text for text in named if text not in line] == []
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("arguments", "status"),
     [
-        (["inspect", ROVER], 0),
+        pytest.param(["inspect", ROVER], 0, marks=pytest.mark.sample),
         (["inspect", ASSETS / "error_topic_name.usda", "--strict"], 1),
         (["diff", ROVER, ASSETS / "error_topic_name.usda"], 1),
         (["inspect", "no_such_file.usda"], 2),
     ],
 )
 def test_a_process_ends_with_the_same(arguments: list[str | Path], status: int) -> None:
-    process, call = bridge_process(*arguments), bridge(*arguments)
+    process, call = run_cli(*arguments), bridge(*arguments)
     assert process.returncode == status
     assert (process.returncode, process.stdout, process.stderr) == (call.returncode, call.stdout, call.stderr)
 
@@ -236,19 +227,13 @@ def test_no_command_prints_help() -> None:
     assert bridge("--help").returncode == 0
 
 
+@pytest.mark.process
 def test_a_closed_pipe_is_no_traceback() -> None:
     command = f"{sys.executable} -m usd_ros_bridge.cli inspect {ROVER} --json | head -c 10"
     result = subprocess.run(
         ["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False, cwd=ROOT
     )
     assert "Traceback" not in result.stderr
-
-
-def test_an_unknown_option_lists_those_there_are() -> None:
-    result = bridge("inspect", ROVER, "--bogus")
-    assert result.returncode == 2
-    assert result.stdout == ""
-    assert all(option in one_line(result) for option in ("--variant", "--strict", "--json"))
 
 
 def test_contexts_choose_robots_and_an_unknown_one_lists_what_exists() -> None:
@@ -280,6 +265,7 @@ main(sys.argv[2:])
 """The command line, which is sent SIGINT when it imports a module."""
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("module", ["click", "usd_ros_bridge.errors", "numpy", "pxr.Sdf", "rich.table"])
 def test_sigint_while_modules_are_imported_is_status_130_without_a_traceback(module: str) -> None:
     command = [sys.executable, "-c", SIGNALLED, module, "inspect", str(ROOT / "examples/arm/arm.usda")]
@@ -304,6 +290,7 @@ importlib.metadata.EntryPoint(name="", value=value, group="").load()()
 """An executable as pip and colcon write it, which is sent SIGINT when it imports a module."""
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("executable", ["usd_ros_bridge", "bridge", "robot_state_publisher"])
 @pytest.mark.parametrize(
     "module",
@@ -343,6 +330,7 @@ print("closed", flush=True)
 """A call that holds up its thread, as OpenUSD's do while they compose a stage."""
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("command", "status"), [("inspect", 130), ("run", 0)])
 def test_sigint_ends_what_openusd_holds_up(command: str, status: int) -> None:
     with subprocess.Popen(
@@ -370,6 +358,7 @@ with process_settings.ended_by_signals():
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("repeated_s", [0.0, 600.0])
 def test_a_second_sigint_ends_at_once_unless_it_repeats_the_first(repeated_s: float) -> None:
     command = [sys.executable, "-c", SLOW_END, str(repeated_s)]

@@ -49,6 +49,8 @@ def stub(directory: Path, package: str, **files: str) -> None:
 # --- The whole ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.process
+@pytest.mark.sample
 def test_the_environment_of_the_tests_is_ready() -> None:
     pytest.importorskip("rclpy", reason="rclpy is not installed: make setup")
     result = call_cli("doctor")
@@ -57,6 +59,7 @@ def test_the_environment_of_the_tests_is_ready() -> None:
     assert result.stderr == ""
 
 
+@pytest.mark.process
 def test_every_row_has_a_status_and_faults_have_a_remedy(tmp_path: Path) -> None:
     modules = "tf2_msgs,pxr,rich,mujoco,rclpy"
     variables = {"PATH": str(tmp_path), "ROS_DOMAIN_ID": "x", "ROS_AUTOMATIC_DISCOVERY_RANGE": "OFF"}
@@ -76,6 +79,7 @@ def test_every_row_has_a_status_and_faults_have_a_remedy(tmp_path: Path) -> None
     assert "rclpy" in rows["ROS 2"]["found"]
 
 
+@pytest.mark.process
 def test_what_run_can_do_without_is_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("rclpy", reason="rclpy is not installed: make setup")
     status, rows = rows_without("control_msgs,mujoco", tmp_path)
@@ -85,6 +89,7 @@ def test_what_run_can_do_without_is_a_warning(tmp_path: Path) -> None:
     assert rows["interfaces"]["remedy"] == INTERFACES.remedy
 
 
+@pytest.mark.process
 def test_modules_of_the_current_directory_are_not_the_installation_s(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,6 +100,7 @@ def test_modules_of_the_current_directory_are_not_the_installation_s(
     assert _python_says(sys.executable, "import json; print(json.dumps(1))") == "1"
 
 
+@pytest.mark.process
 def test_a_check_that_raises_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     def failing() -> Check:
         raise OSError("unexpected")
@@ -106,6 +112,7 @@ def test_a_check_that_raises_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> 
     assert found["discovery"].status == "ok"
 
 
+@pytest.mark.process
 def test_the_page_has_every_row() -> None:
     page = (ROOT / "docs" / "reference" / "doctor.md").read_text()
     names = [check.name for check in doctor.run_checks()]
@@ -118,11 +125,9 @@ def test_the_page_has_every_row() -> None:
 # --- Python, ROS and OpenUSD -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("version", "status"), [((3, 9, 1), "error"), ((3, 11, 2), "ok"), ((3, 99, 0), "warning")]
-)
-def test_python_versions(version: tuple[int, ...], status: str) -> None:
-    assert doctor.check_python(version).status == status
+def test_python_versions() -> None:
+    versions = {(3, 9, 1): "error", (3, 11, 2): "ok", (3, 99, 0): "warning"}
+    assert {version: doctor.check_python(version).status for version in versions} == versions
 
 
 def test_packages_of_ros_are_those_of_the_manifest() -> None:
@@ -134,6 +139,7 @@ def test_packages_of_ros_are_those_of_the_manifest() -> None:
     assert {name for name in rest if str(name).endswith("_msgs")} == set()
 
 
+@pytest.mark.process
 def test_an_unknown_middleware_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("rclpy", reason="rclpy is not installed: make setup")
     monkeypatch.setenv("RMW_IMPLEMENTATION", "rmw_of_nobody")
@@ -143,6 +149,7 @@ def test_an_unknown_middleware_is_an_error(monkeypatch: pytest.MonkeyPatch) -> N
     assert "unset RMW_IMPLEMENTATION" in found.remedy
 
 
+@pytest.mark.process
 def test_interfaces_without_their_library_are_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,6 +160,7 @@ def test_interfaces_without_their_library_are_an_error(
     assert "tf2_msgs cannot be loaded" in found.found
 
 
+@pytest.mark.process
 def test_a_broken_openusd_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stub(tmp_path, "pxr", Usd="raise ImportError('libusd.so: cannot open shared object file')")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -161,12 +169,14 @@ def test_a_broken_openusd_is_an_error(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "libusd.so" in found.found
 
 
+@pytest.mark.process
 def test_an_openusd_that_crashes_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stub(tmp_path, "pxr", Usd="import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
     monkeypatch.syspath_prepend(str(tmp_path))
     assert "crashes (signal 11)" in doctor.check_openusd().found
 
 
+@pytest.mark.process
 def test_an_import_that_hangs_ends_the_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stub(tmp_path, "pxr", Usd="import threading; threading.Event().wait()")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -176,6 +186,7 @@ def test_an_import_that_hangs_ends_the_check(tmp_path: Path, monkeypatch: pytest
     assert "no answer within 0.5 s" in found.found
 
 
+@pytest.mark.process
 def test_two_copies_of_openusd_are_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stub(tmp_path, "pxr")
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
@@ -185,6 +196,7 @@ def test_two_copies_of_openusd_are_a_warning(tmp_path: Path, monkeypatch: pytest
     assert str(tmp_path / "pxr") in found.found
 
 
+@pytest.mark.process
 def test_old_versions_are_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stub(tmp_path, "pxr", Usd="def GetVersion(): return (0, 25, 11)")
     stub(tmp_path, "mujoco", __init__="__version__ = '3.2.7'")
@@ -198,6 +210,7 @@ def test_old_versions_are_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 # --- Rendering ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("value", "found"), [("disable", "switched off"), ("vulkan", "vulkan")])
 def test_opengl_that_is_switched_off_is_a_warning(
     value: str, found: str, monkeypatch: pytest.MonkeyPatch
@@ -210,6 +223,7 @@ def test_opengl_that_is_switched_off_is_a_warning(
     assert "unset MUJOCO_GL" in check.remedy
 
 
+@pytest.mark.process
 def test_a_missing_driver_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("mujoco", reason="MuJoCo is not installed: make setup")
     from usd_ros_bridge.backends.mujoco import gl_context
@@ -253,31 +267,25 @@ def test_segments_of_dead_processes_are_a_warning(tmp_path: Path) -> None:
         assert doctor.check_shared_memory(tmp_path).status == "ok"
 
 
-@pytest.mark.parametrize(
-    ("value", "status"),
-    [("", "ok"), ("7", "ok"), ("150", "warning"), ("233", "error"), ("-1", "error"), ("x", "error")],
-)
-def test_domains(value: str, status: str) -> None:
-    check = doctor.check_domain({"ROS_DOMAIN_ID": value})
-    assert check.status == status
-    assert bool(check.remedy) is (status != "ok")
+def test_domains() -> None:
+    statuses = {"": "ok", "7": "ok", "150": "warning", "233": "error", "-1": "error", "x": "error"}
+    checks = {value: doctor.check_domain({"ROS_DOMAIN_ID": value}) for value in statuses}
+    assert {value: check.status for value, check in checks.items()} == statuses
+    assert all(bool(check.remedy) is (check.status != "ok") for check in checks.values())
 
 
-@pytest.mark.parametrize(
-    ("variables", "status", "text"),
-    [
+def test_discovery_ranges() -> None:
+    for variables, status, text in (
         ({}, "ok", "SUBNET"),
         ({"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}, "ok", "LOCALHOST"),
         ({"ROS_AUTOMATIC_DISCOVERY_RANGE": "OFF"}, "warning", "not found"),
         ({"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOSTS"}, "warning", "LOCALHOSTS"),
         ({"ROS_LOCALHOST_ONLY": "1"}, "warning", "deprecated"),
         ({"ROS_STATIC_PEERS": "10.0.0.2"}, "ok", "10.0.0.2"),
-    ],
-)
-def test_discovery_ranges(variables: dict[str, str], status: str, text: str) -> None:
-    check = doctor.check_discovery(variables)
-    assert check.status == status
-    assert text in check.found
+    ):
+        check = doctor.check_discovery(variables)
+        assert check.status == status, variables
+        assert text in check.found
 
 
 def test_a_misspelt_range_is_answered_with_the_nearest() -> None:
@@ -291,6 +299,7 @@ def test_multicast_arrives_on_the_loopback() -> None:
     assert doctor.check_loopback().status == "ok"
 
 
+@pytest.mark.process
 def test_a_loopback_that_is_down_is_a_warning() -> None:
     # The loopback of a new network namespace is down.
     code = (
@@ -326,23 +335,18 @@ def on_terminal(
         os.close(main)
 
 
-@pytest.mark.parametrize(
-    ("term", "columns", "encoding", "status"),
-    [
+def test_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+    for term, columns, encoding, status in (
         ("xterm", "80", "utf-8", "ok"),
         ("xterm", "79", "utf-8", "warning"),
         ("dumb", "80", "utf-8", "warning"),
         ("xterm", "80", "ascii", "warning"),
-    ],
-)
-def test_terminals(
-    term: str, columns: str, encoding: str, status: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TERM", term)
-    monkeypatch.setenv("COLUMNS", columns)
-    check = on_terminal(doctor.check_terminal, monkeypatch, encoding)
-    assert check.status == status
-    assert bool(check.remedy) is (status != "ok")
+    ):
+        monkeypatch.setenv("TERM", term)
+        monkeypatch.setenv("COLUMNS", columns)
+        check = on_terminal(doctor.check_terminal, monkeypatch, encoding)
+        assert check.status == status, (term, columns, encoding)
+        assert bool(check.remedy) is (status != "ok")
 
 
 def test_a_cache_that_cannot_be_written_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,8 +17,6 @@ from pxr import Usd
 from rich.console import RenderableType
 
 from usd_ros_bridge.api import load_plan
-from usd_ros_bridge.cli.live_app import detail_text, findings_text, frames_text, head_text
-from usd_ros_bridge.cli.live_view import FrameNames
 from usd_ros_bridge.cli.main import main
 from usd_ros_bridge.cli.views import TerminalConsole, plain, print_plan
 from usd_ros_bridge.errors import AssetError, escaped
@@ -95,9 +93,10 @@ def test_an_asset_with_escape_sequences_in_every_string_is_shown_without_them(as
     check_asset(evil_stage(asset, None))
 
 
-@pytest.mark.parametrize(("asset", "name"), string_properties())
-def test_an_asset_with_escape_sequences_in_one_string_is_shown_without_them(asset: str, name: str) -> None:
-    check_asset(evil_stage(asset, name))
+@pytest.mark.heavy
+def test_an_asset_with_escape_sequences_in_one_string_is_shown_without_them() -> None:
+    for asset, name in string_properties():
+        check_asset(evil_stage(asset, name))
 
 
 def test_inspect_json_and_diff_print_printable_text(
@@ -135,7 +134,10 @@ def test_a_parse_error_quotes_no_control_characters(
     assert_clean(capsys.readouterr().err)
 
 
+@pytest.mark.app
 def test_the_live_view_shows_no_control_characters() -> None:
+    from usd_ros_bridge.cli.live_app import detail_text, findings_text, frames_text, head_text
+    from usd_ros_bridge.cli.live_view import FrameNames
     from usd_ros_bridge.ros.bridge_status import BridgeStatus, InterfaceStatus
 
     row = InterfaceStatus(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 pytest.importorskip("click", reason="click is not installed: make setup")
 
 import usd_ros_bridge
-from cli_calls import call_cli
+from cli_calls import call_cli, run_cli
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.cli.examples import EXAMPLES, example_asset, examples_directory
 from usd_ros_bridge.errors import BridgeError
@@ -40,6 +39,7 @@ def test_the_page_has_every_entry_file() -> None:
     assert {(each.name, each.file) for each in EXAMPLES.values()} <= files
 
 
+@pytest.mark.app
 def test_the_copy_of_a_sweep_finds_its_asset_and_is_no_asset_itself(tmp_path: Path) -> None:
     pytest.importorskip("jsonschema", reason="jsonschema is not installed: make setup-tests")
     result = call_cli("examples", "copy", "sweep", tmp_path)
@@ -52,14 +52,14 @@ def test_the_copy_of_a_sweep_finds_its_asset_and_is_no_asset_itself(tmp_path: Pa
     )
 
 
-@pytest.mark.parametrize("name", [name for name, each in EXAMPLES.items() if each.is_asset])
-def test_a_copy_plans_as_the_original_does(name: str, tmp_path: Path) -> None:
-    result = call_cli("examples", "copy", name, tmp_path / "new")
-    assert result.returncode == 0, result.stderr
-    copied = load_plan(result.stdout.splitlines()[-1])
-    assert not has_errors(copied.diagnostics)
-    original = load_plan(example_asset(name))
-    assert [topic.name for topic in copied.topics] == [topic.name for topic in original.topics]
+def test_copies_plan_as_the_originals_do(tmp_path: Path) -> None:
+    for name in [name for name, each in EXAMPLES.items() if each.is_asset]:
+        result = call_cli("examples", "copy", name, tmp_path / name)
+        assert result.returncode == 0, result.stderr
+        copied = load_plan(result.stdout.splitlines()[-1])
+        assert not has_errors(copied.diagnostics), name
+        original = load_plan(example_asset(name))
+        assert [topic.name for topic in copied.topics] == [topic.name for topic in original.topics]
 
 
 def test_a_copy_overwrites_nothing_without_force(tmp_path: Path) -> None:
@@ -84,13 +84,13 @@ def test_a_copy_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     assert len(result.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("command", [("run", "--example"), ("inspect", "--example"), ("examples", "copy")])
-def test_an_unknown_example_is_answered_with_the_nearest(command: tuple[str, ...]) -> None:
-    result = call_cli(*command, "rovr")
-    assert result.returncode == 2
-    assert len(result.stderr.splitlines()) == 1
-    assert "did you mean rover?" in result.stderr
-    assert "mujoco_loop" in result.stderr
+def test_an_unknown_example_is_answered_with_the_nearest() -> None:
+    for command in (("run", "--example"), ("inspect", "--example"), ("examples", "copy")):
+        result = call_cli(*command, "rovr")
+        assert result.returncode == 2, command
+        assert len(result.stderr.splitlines()) == 1
+        assert "did you mean rover?" in result.stderr
+        assert "mujoco_loop" in result.stderr
 
 
 def test_inspect_opens_an_example() -> None:
@@ -98,11 +98,11 @@ def test_inspect_opens_an_example() -> None:
     assert json.loads(result.stdout)["asset"] == str(ROOT / "examples" / "rover" / "world.usda")
 
 
-@pytest.mark.parametrize("arguments", [("robot.usda", "--example", "rover"), ()])
-def test_an_asset_or_an_example_is_needed(arguments: tuple[str, ...]) -> None:
-    result = call_cli("inspect", *arguments)
-    assert result.returncode == 2
-    assert "--example" in result.stderr
+def test_an_asset_or_an_example_is_needed() -> None:
+    for arguments in (("robot.usda", "--example", "rover"), ()):
+        result = call_cli("inspect", *arguments)
+        assert result.returncode == 2
+        assert "--example" in result.stderr
 
 
 def installed(package: Path, share: Path) -> None:
@@ -142,21 +142,14 @@ def test_examples_are_found_in_a_prefix_of_ament(tmp_path: Path, monkeypatch: py
     assert examples_directory() == tmp_path / "prefix" / SHARE
 
 
-@pytest.mark.parametrize(
-    "command", ["", "inspect", "run", "diff", "scaffold", "resolver", "urdf", "examples"]
-)
-def test_short_help_is_the_long_one(command: str) -> None:
-    short, long = (call_cli(*command.split(), flag) for flag in ("-h", "--help"))
-    assert short.returncode == long.returncode == 0
-    assert short.stdout == long.stdout != ""
+def test_short_help_is_the_long_one() -> None:
+    for command in ("", "inspect", "run", "diff", "scaffold", "resolver", "urdf", "examples"):
+        short, long = (call_cli(*command.split(), flag) for flag in ("-h", "--help"))
+        assert short.returncode == long.returncode == 0
+        assert short.stdout == long.stdout != "", command
 
 
+@pytest.mark.process
 def test_the_package_is_the_command_line() -> None:
-    result = subprocess.run(
-        [sys.executable, "-m", "usd_ros_bridge", "examples"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    assert result.stdout == call_cli("examples").stdout
+    result = run_cli("examples")
+    assert (result.returncode, result.stdout) == (0, call_cli("examples").stdout)

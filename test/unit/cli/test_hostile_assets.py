@@ -6,12 +6,14 @@ import os
 import re
 import resource
 import socket
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from cli_calls import run_cli
+
+pytestmark = pytest.mark.process
 
 CPU_S = 30
 MEMORY = 6 * 2**30
@@ -127,12 +129,7 @@ def limit() -> None:
 @pytest.mark.parametrize("name", HOSTILE)
 def test_inspect_says_what_is_wrong(name: str, tmp_path: Path) -> None:
     HOSTILE[name](tmp_path)
-    ran = subprocess.run(
-        [sys.executable, "-m", "usd_ros_bridge.cli", "inspect", "--physics", str(tmp_path / "asset.usda")],
-        # The wheels' start-up mark would keep a child Python from finding its libraries.
-        env={key: value for key, value in os.environ.items() if key != "_ROS_WHEELS_BOOTSTRAP_COMPLETE"},
-        capture_output=True, check=False, timeout=60.0, preexec_fn=limit, cwd=tmp_path,
-    )  # fmt: skip
+    ran = run_cli("inspect", "--physics", tmp_path / "asset.usda", text=False, preexec_fn=limit, cwd=tmp_path)
     said = ran.stdout + ran.stderr
     assert ran.returncode in {0, 1, 2}, said[-2000:]
     assert b"Traceback" not in said, said[-2000:]

@@ -14,6 +14,8 @@ from usd_ros_bridge.cli.import_command import _directory_name
 
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
+pytestmark = pytest.mark.app
+
 ROBOT = '<robot name="arm"><link name="base"/></robot>'
 
 

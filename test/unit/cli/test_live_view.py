@@ -28,6 +28,8 @@ from usd_ros_bridge.model.plan import QosPlan
 from usd_ros_bridge.reporting import Reported
 from usd_ros_bridge.ros.bridge_status import BridgeStatus, InterfaceStatus, TimeStatus
 
+pytestmark = pytest.mark.app
+
 SIZES = [(80, 24), (120, 40), (200, 50)]
 TEXT = re.compile(
     r'<text [^>]*?x="([\d.]+)"[^>]*?clip-path="url\([^)]*-line-(\d+)\)">(.*?)</text>', re.DOTALL

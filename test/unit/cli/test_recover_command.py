@@ -15,6 +15,8 @@ from mcap.writer import Writer
 from cli_calls import call_cli
 from effort import examples
 
+pytestmark = pytest.mark.app
+
 MESSAGES = 60
 CUTS = examples(60)
 

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from cli_calls import call_cli
+from cli_calls import call_cli, run_cli
+
+pytestmark = pytest.mark.app
 
 ROOT = Path(__file__).parents[3]
 ARM = "examples/arm/arm.usda"
@@ -151,13 +153,8 @@ def test_a_file_of_the_asset_is_never_replaced(broken: Path, command: tuple[str,
 def test_findings_are_utf_8_whatever_the_terminal_is(broken: Path) -> None:
     file = broken.with_name("rövér.usda")
     broken.rename(file)
-    done = subprocess.run(
-        [sys.executable, "-m", "usd_ros_bridge", "report", str(file), "--format", "github"],
-        capture_output=True,
-        timeout=100,
-        check=False,
-        env={**os.environ, "PYTHONIOENCODING": "ascii"},
-    )
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = run_cli("report", file, "--format", "github", text=False, env=environment)
     assert (done.returncode, done.stderr) == (0, b"")
     assert f"file={file},".encode() in done.stdout
 
@@ -166,11 +163,8 @@ def test_findings_are_utf_8_whatever_the_terminal_is(broken: Path) -> None:
     "arguments", [("report", "--format", "sarif"), ("export", "--format", "json"), ("inspect", "--json")]
 )
 def test_a_full_disk_behind_a_redirection_is_one_line(arguments: tuple[str, ...]) -> None:
-    command = [sys.executable, "-m", "usd_ros_bridge", arguments[0], str(ROOT / ARM), *arguments[1:]]
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=100, check=False
-        )
+        done = run_cli(arguments[0], ROOT / ARM, *arguments[1:], stdout=full)
     assert done.returncode == 2
     assert done.stderr == "usd_ros_bridge: the output cannot be written: No space left on device\n"
 

@@ -48,6 +48,7 @@ def test_nothing_of_the_package_imports_the_module() -> None:
     assert users == []
 
 
+@pytest.mark.process
 def test_command_line_does_not_load_ros2cli() -> None:
     code = (
         "import sys\nfrom usd_ros_bridge.cli.main import main\n"
@@ -80,26 +81,19 @@ def test_help_is_that_of_the_commands(extension: Any) -> None:
     assert "\n  topic " not in text
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status"), [(["inspect", "--help"], 0), (["inspect", "no.usda"], 2), ([], 2), (["no"], 2)]
-)
-def test_exit_status(extension: Any, arguments: list[str], status: int) -> None:
-    with pytest.raises(SystemExit) as ended:
-        extension.main(parser=None, args=Namespace(usd_arguments=arguments))
-    assert ended.value.code == status
+def test_exit_status(extension: Any) -> None:
+    for arguments, status in ((["inspect", "--help"], 0), (["inspect", "no.usda"], 2), ([], 2), (["no"], 2)):
+        with pytest.raises(SystemExit) as ended:
+            extension.main(parser=None, args=Namespace(usd_arguments=arguments))
+        assert ended.value.code == status, arguments
 
 
-@pytest.mark.parametrize(
-    ("words", "prefix", "expected"),
-    [([], "insp", ["inspect"]), (["inspect"], "--js", ["--json"]), (["inspect"], "robot", [])],
-)
-def test_completion(extension: Any, words: list[str], prefix: str, expected: list[str]) -> None:
-    actions: list[Any] = []
-
-    def add_argument(*_: Any, **__: Any) -> Any:
-        actions.append(SimpleNamespace())
-        return actions[0]
-
-    extension.add_arguments(SimpleNamespace(add_argument=add_argument), "ros2 usd")
-    found = actions[0].completer(prefix=prefix, parsed_args=Namespace(usd_arguments=words))
-    assert found == expected
+def test_completion(extension: Any) -> None:
+    for words, prefix, expected in (
+        ([], "insp", ["inspect"]),
+        (["inspect"], "--js", ["--json"]),
+        (["inspect"], "robot", []),
+    ):
+        action = SimpleNamespace()
+        extension.add_arguments(SimpleNamespace(add_argument=lambda *_, of=action, **__: of), "ros2 usd")
+        assert action.completer(prefix=prefix, parsed_args=Namespace(usd_arguments=words)) == expected

@@ -88,9 +88,8 @@ def test_json_for_launch_files(tmp_path: Path) -> None:
     assert json.loads(given.stdout)["tf_output"] == "global"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
+def test_mistakes_of_the_caller_are_one_line() -> None:
+    for arguments, expected in (
         ([ARM, "--json"], "--json goes with -o"),
         ([ARM, "-o", "/nowhere/arm.rviz"], "/nowhere/arm.rviz cannot be written"),
         ([ARM, "-o", f"{'a' * 300}.rviz"], "cannot be written: File name too long"),
@@ -99,14 +98,12 @@ def test_json_for_launch_files(tmp_path: Path) -> None:
         ([ARM, "--tf-output", "globl"], "globl"),
         ([ARM, "--backend", "mujco"], "mujoco"),
         ([], "ASSET"),
-    ],
-)
-def test_mistakes_of_the_caller_are_one_line(arguments: list[str | Path], expected: str) -> None:
-    result = rviz(*arguments)
-    assert (result.returncode, result.stdout) == (2, "")
-    (line,) = result.stderr.splitlines()
-    assert line.startswith("usd_ros_bridge: ")
-    assert expected in line
+    ):
+        result = rviz(*arguments)
+        assert (result.returncode, result.stdout) == (2, ""), arguments
+        (line,) = result.stderr.splitlines()
+        assert line.startswith("usd_ros_bridge: ")
+        assert expected in line
 
 
 def test_strict_refuses_an_asset_with_an_error() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -24,6 +22,7 @@ from scaffolding import (
     without_layer,
 )
 
+from cli_calls import call_cli
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.errors import AssetError, BridgeError, OptionError
 from usd_ros_bridge.model.physics_records import MASSLESS_BODIES
@@ -557,33 +556,16 @@ def test_a_stage_without_a_robot(tmp_path: Path) -> None:
         run(asset, "-o", tmp_path / "ros.usda")
 
 
-def test_in_a_process_of_its_own(tmp_path: Path) -> None:
-    asset = tmp_path / "robot.usda"
+def test_the_command_as_a_user_meets_it(tmp_path: Path) -> None:
+    asset, layer = tmp_path / "robot.usda", tmp_path / "ros.usda"
     asset.write_text(HEADER.format(name="robot") + cart(*TWO_WHEELS))
-    command = [
-        sys.executable,
-        "-m",
-        "usd_ros_bridge.cli",
-        "scaffold",
-        str(asset),
-        "-o",
-        str(tmp_path / "ros.usda"),
-    ]
-    first = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    first = call_cli("scaffold", asset, "-o", layer)
     assert (first.returncode, first.stderr) == (0, "")
     assert first.stdout.splitlines()[0] == "+ context: /robot, namespace robot"
-    second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    second = call_cli("scaffold", asset, "-o", layer)
     assert (second.returncode, second.stdout) == (2, "")
     assert len(second.stderr.splitlines()) == 1
-    strict = [
-        sys.executable,
-        "-m",
-        "usd_ros_bridge.cli",
-        "inspect",
-        str(tmp_path / "ros.usda"),
-        "--strict",
-    ]
-    assert subprocess.run(strict, capture_output=True, timeout=60, check=False).returncode == 0
+    assert call_cli("inspect", layer, "--strict").returncode == 0
 
 
 def test_an_asset_of_a_package_is_named_by_its_package(tmp_path: Path) -> None:

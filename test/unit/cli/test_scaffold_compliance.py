@@ -33,9 +33,12 @@ for path in sys.argv[1:]:
 print(json.dumps(found))
 """
 
-pytestmark = pytest.mark.skipif(
-    not CHECKER.exists(), reason="the compliance checker is not installed: make check-examples"
-)
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(
+        not CHECKER.exists(), reason="the compliance checker is not installed: make check-examples"
+    ),
+]
 
 
 def check(*paths: Path) -> list[list[list[str]]]:

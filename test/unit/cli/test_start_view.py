@@ -12,6 +12,8 @@ from terminals import OnTerminal
 
 pytest.importorskip("rich", reason="rich is not installed: make setup")
 
+pytestmark = pytest.mark.app
+
 ROOT = Path(__file__).parents[3]
 START = "import sys, threading; from usd_ros_bridge.cli.start_view import TerminalView; "
 

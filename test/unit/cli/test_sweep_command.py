@@ -32,7 +32,7 @@ pytest.importorskip("mujoco")
 pytest.importorskip("yaml")
 pytest.importorskip("jsonschema")
 pytest.importorskip("rclpy")
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.app, pytest.mark.timeout(240)]
 
 COMMAND = (sys.executable, "-m", "usd_ros_bridge", "sweep")
 

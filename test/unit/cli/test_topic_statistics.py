@@ -6,6 +6,8 @@ import pytest
 
 from usd_ros_bridge.cli.graph.topic_statistics import MessageArrivals, Sizes, rate_text
 
+pytestmark = pytest.mark.app
+
 MS = 1_000_000
 
 

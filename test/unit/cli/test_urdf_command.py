@@ -59,26 +59,21 @@ def test_one_robot_of_several(tmp_path: Path) -> None:
     assert ET.fromstring(result.stdout).get("name") == "arm"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
+def test_mistakes_of_the_caller_are_one_line(tmp_path: Path) -> None:
+    for arguments, expected in (
         ([FLEET], "/Fleet/arm, /Fleet/rover_1, /Fleet/rover_2"),
         ([FLEET, "--robot", "/Fleet/nope"], "/Fleet/nope"),
         ([ASSETS / "error_no_robot.usda"], "no robot"),
         ([ROVER, "-o", "/nowhere/rover.urdf"], "/nowhere/rover.urdf cannot be written"),
         (["nope.usda"], "nope.usda"),
         ([ROVER, "--variant", "/rover:nope=x"], "nope"),
-    ],
-)
-def test_mistakes_of_the_caller_are_one_line(
-    arguments: list[str | Path], expected: str, tmp_path: Path
-) -> None:
-    result = urdf(*arguments, meshes=tmp_path)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert "Traceback" not in result.stderr
-    last = result.stderr.strip().splitlines()[-1]
-    assert last.startswith("usd_ros_bridge: ")
-    assert expected in last
+    ):
+        result = urdf(*arguments, meshes=tmp_path)
+        assert (result.returncode, result.stdout) == (2, ""), arguments
+        assert "Traceback" not in result.stderr
+        last = result.stderr.strip().splitlines()[-1]
+        assert last.startswith("usd_ros_bridge: ")
+        assert expected in last
 
 
 def test_strict_refuses_an_asset_with_an_error(tmp_path: Path) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import yaml
 
 from markdown_docs import DOCS, blocks
+
+pytestmark = pytest.mark.docs
 
 PAGE = DOCS / "tutorials" / "test_in_ci.md"
 

@@ -23,6 +23,7 @@ def test_each_example_leads_to_its_code() -> None:
     assert {code: codes for code, codes in found.items() if code not in codes or len(codes) > 2} == {}
 
 
+@pytest.mark.docs
 def test_the_page_has_each_example_or_the_reason() -> None:
     lines = examples()
     assert [code for code in DOCUMENTED if code in FILES] == [

@@ -28,6 +28,8 @@ from usd_ros_bridge.usd.read import composition, geometry, physics_reader, stage
 from usd_ros_bridge.usd.read.properties import slots_of
 from usd_ros_bridge.usd.read.stage_reader import SCHEMAS
 
+pytestmark = pytest.mark.docs
+
 PACKAGE = ROOT / "usd_ros_bridge"
 PAGE = page_text("diagnostics.md")
 REPORTS = page_text("runtime_reports.md")

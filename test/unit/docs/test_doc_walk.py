@@ -9,23 +9,22 @@ import pytest
 from doc_walk import DocWalk, Step, asks_the_graph, directive, matches, steps
 from markdown_docs import DOCS, Block, blocks
 
+pytestmark = pytest.mark.project
 
-@pytest.mark.parametrize(
-    ("expected", "actual", "same"),
-    [
-        ("a\nb\n", "a\nb\n", True),
-        ("a\nb\n", "a\nb\nc\n", False),
-        ("a\n...\n", "a\nb\nc\n", True),
-        ("a\n...\nc\n", "a\nc\n", True),
-        ("...\nc\n", "a\nc\nb\n", False),
-        ("x=... m\n", "x=0.25 m\n", True),
-        ("x=... m\n", "x=0.25 s\n", False),
-        ("a (b)\n", "a (b)  \n", True),
-        ("", "a\n", False),
-    ],
-)
-def test_outputs_are_compared_line_by_line(expected: str, actual: str, same: bool) -> None:
-    assert matches(expected, actual) is same
+
+def test_outputs_are_compared_line_by_line() -> None:
+    cases = {
+        ("a\nb\n", "a\nb\n"): True,
+        ("a\nb\n", "a\nb\nc\n"): False,
+        ("a\n...\n", "a\nb\nc\n"): True,
+        ("a\n...\nc\n", "a\nc\n"): True,
+        ("...\nc\n", "a\nc\nb\n"): False,
+        ("x=... m\n", "x=0.25 m\n"): True,
+        ("x=... m\n", "x=0.25 s\n"): False,
+        ("a (b)\n", "a (b)  \n"): True,
+        ("", "a\n"): False,
+    }
+    assert {case: matches(*case) for case in cases} == cases
 
 
 def parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> list[Step]:
@@ -116,21 +115,19 @@ echo over
         reader.kill()
 
 
-@pytest.mark.parametrize(
-    ("text", "asks"),
-    [
-        ("usd_ros_bridge topic list -t\n", True),
-        ("ROS_DOMAIN_ID=3 usd_ros_bridge topic info /imu | grep Node\n", True),
-        ("export A=b:$C\nusd_ros_bridge action list\nusd_ros_bridge topic echo --once /imu\n", True),
-        ("usd_ros_bridge topic echo --once \\\n  /imu\n", True),
-        ("usd_ros_bridge param get /arm rate | head -n 1\n", True),
-        ("usd_ros_bridge param set /arm rate 2.0\nusd_ros_bridge param get /arm rate\n", False),
-        ("usd_ros_bridge topic list\nusd_ros_bridge topic pub --once /a std_msgs/msg/Empty\n", False),
-        ("usd_ros_bridge listen\n", False),
-    ],
-)
-def test_a_block_that_only_reads_the_graph_is_known(text: str, asks: bool) -> None:
-    assert asks_the_graph(Block(page="page.md", line=1, language="sh", text=text)) is asks
+def test_a_block_that_only_reads_the_graph_is_known() -> None:
+    cases = {
+        "usd_ros_bridge topic list -t\n": True,
+        "ROS_DOMAIN_ID=3 usd_ros_bridge topic info /imu | grep Node\n": True,
+        "export A=b:$C\nusd_ros_bridge action list\nusd_ros_bridge topic echo --once /imu\n": True,
+        "usd_ros_bridge topic echo --once \\\n  /imu\n": True,
+        "usd_ros_bridge param get /arm rate | head -n 1\n": True,
+        "usd_ros_bridge param set /arm rate 2.0\nusd_ros_bridge param get /arm rate\n": False,
+        "usd_ros_bridge topic list\nusd_ros_bridge topic pub --once /a std_msgs/msg/Empty\n": False,
+        "usd_ros_bridge listen\n": False,
+    }
+    found = {text: asks_the_graph(Block(page="page.md", line=1, language="sh", text=text)) for text in cases}
+    assert found == cases
 
 
 def test_a_list_is_asked_for_until_discovery_found_all(tmp_path, monkeypatch) -> None:

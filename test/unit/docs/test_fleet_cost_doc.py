@@ -17,6 +17,8 @@ pytest.importorskip("scipy", reason="scipy is not installed: make setup-tests")
 from benchmarks import fleet_tables, shards
 from benchmarks.report import FLEET_RESULTS
 
+pytestmark = pytest.mark.docs
+
 if not FLEET_RESULTS.exists():
     pytest.skip(
         "benchmarks/fleet_results.json is not there yet: see docs/explanation/fleet_cost.md",

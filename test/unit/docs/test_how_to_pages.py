@@ -13,6 +13,8 @@ from usd_ros_bridge.cli.main import cli
 from usd_ros_bridge.model.property_names import KNOWN
 from usd_ros_bridge.options import OPTIONS
 
+pytestmark = pytest.mark.docs
+
 RECIPES = sorted(set((DOCS / "how_to").glob("*.md")) - {DOCS / "how_to" / "docker.md"})
 OTHERS = {"--ipc", "--shm-size", "--clock", "--qos-profile-overrides-path", "--ros-args", "--enclave"}
 """Options of docker, ros2 and ROS arguments."""
@@ -29,41 +31,37 @@ def options_of(command: click.Command) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("page", RECIPES, ids=lambda page: page.name)
-def test_attributes_exist(page: Path) -> None:
-    inline = " ".join(codes(without_fences(page.read_text())))
-    named = set(re.findall(r"(?:ros|usd_ros_bridge):[a-z_]+(?::[a-z_]+)+", inline))
-    groups = {name.rpartition(":")[0] for name in KNOWN}
-    assert not named - KNOWN.keys() - groups
+OPTIONS_OF_COMMANDS = options_of(cli) | OTHERS
 
 
-@pytest.mark.parametrize("page", RECIPES, ids=lambda page: page.name)
-def test_command_line_options_exist(page: Path) -> None:
-    known = options_of(cli) | OTHERS
-    inline = " ".join(codes(without_fences(page.read_text())))
+def unknown(page: Path) -> set[str]:
+    """Attributes, options of commands and parameters that a recipe names and that do not exist."""
+    text = page.read_text()
+    inline = " ".join(codes(without_fences(text)))
     shown = " ".join(
         block.text for block in blocks(page) if block.language == "sh" and "usd_ros_bridge" in block.text
     )
-    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", f"{inline} {shown}"))
-    assert not named - known
+    attributes = set(re.findall(r"(?:ros|usd_ros_bridge):[a-z_]+(?::[a-z_]+)+", inline))
+    groups = {name.rpartition(":")[0] for name in KNOWN}
+    options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", f"{inline} {shown}"))
+    parameters = set(re.findall(r"-p ([a-z_]+):=", text)) - {"use_sim_time"}
+    return (
+        (attributes - KNOWN.keys() - groups) | (options - OPTIONS_OF_COMMANDS) | (parameters - OPTIONS.keys())
+    )
 
 
-@pytest.mark.parametrize("page", RECIPES, ids=lambda page: page.name)
-def test_parameters_exist(page: Path) -> None:
-    text = page.read_text()
-    named = set(re.findall(r"-p ([a-z_]+):=", text)) - {"use_sim_time"}
-    assert not named - OPTIONS.keys()
+def test_attributes_options_and_parameters_exist() -> None:
+    found = {page.name: unknown(page) for page in RECIPES}
+    assert {name: names for name, names in found.items() if names} == {}
 
 
-@pytest.mark.parametrize(
-    "block",
-    [
+def test_programs_compile() -> None:
+    programs = [
         block
         for page in RECIPES
         for block in blocks(page)
         if block.language == "python" and block.title.endswith(".py")
-    ],
-    ids=str,
-)
-def test_programs_compile(block) -> None:
-    compile(block.text, block.title, "exec")
+    ]
+    assert programs
+    for block in programs:
+        compile(block.text, str(block), "exec")

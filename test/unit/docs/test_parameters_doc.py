@@ -12,6 +12,8 @@ import pytest
 from markdown_docs import ROOT, codes, page_text, rows, section
 from usd_ros_bridge.options import OPTIONS
 
+pytestmark = pytest.mark.docs
+
 PAGE = page_text("parameters.md")
 COMMAND_LINE = page_text("command_line.md")
 PACKAGE = ROOT / "usd_ros_bridge"

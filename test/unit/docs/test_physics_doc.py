@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from markdown_docs import codes, page_text, rows, section
 from usd_ros_bridge.options import SOLVERS
 from usd_ros_bridge.planning.kinematics import solver_attributes
 from usd_ros_bridge.planning.physics.shapes import APPROXIMATIONS, shape_types
+
+pytestmark = pytest.mark.docs
 
 PAGE = page_text("physics.md")
 TABLES = {

@@ -12,6 +12,8 @@ from markdown_docs import PAGES, blocks
 from usd_ros_bridge.model.state import ArraySample
 from usd_ros_bridge.testing.controller_conformance import ControllerConformance
 
+pytestmark = pytest.mark.docs
+
 (PAGE,) = (page for page in PAGES if page.name == "plugins.md")
 
 

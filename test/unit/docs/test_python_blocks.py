@@ -19,6 +19,8 @@ from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.runtime.runtime import Runtime
 
+pytestmark = pytest.mark.docs
+
 ARM = ROOT / "examples" / "arm" / "arm.usda"
 SECOND = 1_000_000_000
 

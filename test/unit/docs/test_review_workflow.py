@@ -13,6 +13,8 @@ import pytest
 
 from markdown_docs import blocks, page_path
 
+pytestmark = pytest.mark.docs
+
 yaml = pytest.importorskip("yaml")
 ROOT = Path(__file__).parents[3]
 ENVIRONMENT = {

@@ -11,6 +11,8 @@ from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.export.rviz import start_lines
 from usd_ros_bridge.model.plan import BridgePlan
 
+pytestmark = pytest.mark.docs
+
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: make setup-tests")
 
 

@@ -17,6 +17,8 @@ from usd_ros_bridge.model.sensors import SENSOR_ATTRIBUTES, CameraModel
 from usd_ros_bridge.planning.physics import sensor_models, sensors
 from usd_ros_bridge.planning.physics.sensor_models import EARTH_FIELD, MAX_RAYS, PREFIX, SensorValues
 
+pytestmark = pytest.mark.docs
+
 PAGE = page_text("sensors.md")
 MEASURED = [name for name, meaning in MESSAGE_TYPES.items() if meaning.sensor]
 CAMERA = CameraModel(

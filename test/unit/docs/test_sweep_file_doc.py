@@ -15,6 +15,8 @@ from usd_ros_bridge.usd.edit.override_targets import ATTRIBUTE_NAMES
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: make setup-tests")
 pytest.importorskip("jsonschema", reason="jsonschema is not installed: make setup-tests")
 
+pytestmark = pytest.mark.docs
+
 PAGE = page_text("sweep_file.md")
 BLOCKS = blocks(page_path("sweep_file.md"))
 

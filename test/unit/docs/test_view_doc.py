@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import get_args
 
+import pytest
+
 from markdown_docs import codes, page_text, rows
 from usd_ros_bridge.model import message_types
 from usd_ros_bridge.view import layer_drawings, point_clouds, sensor_layers
@@ -16,6 +18,8 @@ from usd_ros_bridge.view.display_layers import (
 )
 from usd_ros_bridge.view.frame_tree import MAX_ROBOTS
 from usd_ros_bridge.view.pictures import ENCODINGS, MAX_SIDE
+
+pytestmark = pytest.mark.docs
 
 SHOW = page_text("view_layers.md")
 LAYERS = list(rows(SHOW, "layer"))

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: make setup-tests")
 
 PACKAGE = Path(__file__).resolve().parents[3] / "examples" / "testing"

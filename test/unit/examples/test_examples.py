@@ -49,9 +49,10 @@ def open_asset(
     return Usd.Stage.Open(Sdf.Layer.FindOrOpen(str(ASSETS[name])), session, load)
 
 
-@pytest.fixture(params=CASES, ids=[name + (f"-{choice}" if choice else "") for name, choice in CASES])
-def stage(request: pytest.FixtureRequest) -> Usd.Stage:
-    return open_asset(*request.param)
+@pytest.fixture(scope="module")
+def stages() -> list[Usd.Stage]:
+    """All assets, those with a gripper with each of them."""
+    return [open_asset(*case) for case in CASES]
 
 
 def joints_of(stage: Usd.Stage) -> list[UsdPhysics.Joint]:
@@ -65,55 +66,57 @@ def bodies_of(stage: Usd.Stage) -> list[Usd.Prim]:
 # ---------------------------------------------------------------------------------------------- composition
 
 
-def test_composes_without_errors(stage: Usd.Stage) -> None:
-    assert stage.GetCompositionErrors() == []
-    assert stage.GetDefaultPrim().IsDefined()
-    undefined = [prim.GetPath() for prim in stage.TraverseAll() if not prim.IsDefined()]
-    assert undefined == [], "an overlay speaks of prims that base.usda does not define"
+def test_composes_without_errors(stages: list[Usd.Stage]) -> None:
+    for stage in stages:
+        assert stage.GetCompositionErrors() == [], stage.GetRootLayer().realPath
+        assert stage.GetDefaultPrim().IsDefined()
+        undefined = [prim.GetPath() for prim in stage.TraverseAll() if not prim.IsDefined()]
+        assert undefined == [], "an overlay speaks of prims that base.usda does not define"
 
 
-def test_openusd_validators_find_nothing(stage: Usd.Stage) -> None:
+def test_openusd_validators_find_nothing(stages: list[Usd.Stage]) -> None:
     validators = UsdValidation.ValidationRegistry().GetOrLoadAllValidators()
     assert {"usdPhysicsValidators:PhysicsJointChecker", "usdValidation:CompositionErrorTest"} <= {
         validator.GetMetadata().name for validator in validators
     }
-    found = UsdValidation.ValidationContext(validators).Validate(stage)
-    assert [f"{error.GetName()}: {error.GetMessage()}" for error in found] == []
+    for stage in stages:
+        found = UsdValidation.ValidationContext(validators).Validate(stage)
+        assert [f"{error.GetName()}: {error.GetMessage()}" for error in found] == []
 
 
-@pytest.mark.parametrize("name", ASSETS)
-def test_every_file_is_found_by_a_relative_path(name: str) -> None:
-    layers, assets, unresolved = UsdUtils.ComputeAllDependencies(str(ASSETS[name]))
-    assert unresolved == []
-    for layer in layers:
-        assert Path(layer.realPath).is_relative_to(EXAMPLES)
-        assert all(path.startswith(("./", "../")) for path in layer.GetCompositionAssetDependencies())
-    assert all(Path(asset).is_relative_to(EXAMPLES) for asset in assets)
+def test_every_file_is_found_by_a_relative_path() -> None:
+    for path in ASSETS.values():
+        layers, assets, unresolved = UsdUtils.ComputeAllDependencies(str(path))
+        assert unresolved == []
+        for layer in layers:
+            assert Path(layer.realPath).is_relative_to(EXAMPLES)
+            assert all(path.startswith(("./", "../")) for path in layer.GetCompositionAssetDependencies())
+        assert all(Path(asset).is_relative_to(EXAMPLES) for asset in assets)
 
 
-@pytest.mark.parametrize("name", ASSETS)
-def test_entry_points_identify_themselves(name: str) -> None:
-    stage = open_asset(name)
-    prim = stage.GetDefaultPrim()
-    info = prim.GetAssetInfo()
-    assert info["identifier"]
-    assert info["version"]
-    assert Usd.ModelAPI(prim).GetKind() == ("assembly" if name in ("world", "fleet") else "component")
+def test_entry_points_identify_themselves() -> None:
+    for name in ASSETS:
+        stage = open_asset(name)
+        prim = stage.GetDefaultPrim()
+        info = prim.GetAssetInfo()
+        assert info["identifier"]
+        assert info["version"]
+        assert Usd.ModelAPI(prim).GetKind() == ("assembly" if name in ("world", "fleet") else "component")
 
 
-@pytest.mark.parametrize("path", LAYERS, ids=lambda path: str(path.relative_to(EXAMPLES)))
-def test_every_layer_states_its_units(path: Path) -> None:
-    layer = Sdf.Layer.FindOrOpen(str(path))
-    root = layer.pseudoRoot
-    for key, value in {
-        "metersPerUnit": 1.0,
-        "kilogramsPerUnit": 1.0,
-        "timeCodesPerSecond": 1.0,
-        "upAxis": "Z",
-    }.items():
-        assert root.HasInfo(key), key
-        assert root.GetInfo(key) == value
-    assert layer.GetPrimAtPath(f"/{layer.defaultPrim}")
+def test_every_layer_states_its_units() -> None:
+    for path in LAYERS:
+        layer = Sdf.Layer.FindOrOpen(str(path))
+        root = layer.pseudoRoot
+        for key, value in {
+            "metersPerUnit": 1.0,
+            "kilogramsPerUnit": 1.0,
+            "timeCodesPerSecond": 1.0,
+            "upAxis": "Z",
+        }.items():
+            assert root.HasInfo(key), (path, key)
+            assert root.GetInfo(key) == value, path
+        assert layer.GetPrimAtPath(f"/{layer.defaultPrim}")
 
 
 def test_the_gripper_has_a_default_and_changes_the_robot() -> None:
@@ -168,25 +171,25 @@ OWNERS = {
 }
 
 
-@pytest.mark.parametrize("path", LAYERS, ids=lambda path: str(path.relative_to(EXAMPLES)))
-def test_each_kind_of_opinion_stays_in_its_own_layer(path: Path) -> None:
-    for owner, prefixes in OWNERS.items():
+def test_each_kind_of_opinion_stays_in_its_own_layer() -> None:
+    for path, (owner, prefixes) in itertools.product(LAYERS, OWNERS.items()):
         here = [what for what in opinions(Sdf.Layer.FindOrOpen(str(path))) if what[1].startswith(prefixes)]
         if path.name == owner:
             assert here, f"{path} says nothing of what it is for"
         else:
-            assert here == [], f"belongs in {owner}"
+            assert here == [], f"{path}: belongs in {owner}"
+
+
+def kinematics(stage: Usd.Stage) -> list[tuple[str, str, tuple[str, ...]]]:
+    return [
+        (str(prim.GetPath()), prim.GetTypeName(), tuple(applied(prim)))
+        for prim in stage.Traverse()
+        if prim.IsA(UsdPhysics.Joint) or any(api.startswith((*ROS, *PHYSICS)) for api in applied(prim))
+    ]
 
 
 @pytest.mark.parametrize("name", ASSETS)
 def test_payloads_hold_geometry_only(name: str) -> None:
-    def kinematics(stage: Usd.Stage) -> list[tuple[str, str, tuple[str, ...]]]:
-        return [
-            (str(prim.GetPath()), prim.GetTypeName(), tuple(applied(prim)))
-            for prim in stage.Traverse()
-            if prim.IsA(UsdPhysics.Joint) or any(api.startswith((*ROS, *PHYSICS)) for api in applied(prim))
-        ]
-
     full, light = open_asset(name), open_asset(name, load=Usd.Stage.LoadNone)
     assert kinematics(full) == kinematics(light)
     assert kinematics(full)
@@ -237,14 +240,15 @@ def test_meshes_face_outwards(name: str) -> None:
 # ------------------------------------------------------------------------------------------------ relations
 
 
-def test_relationship_targets_exist(stage: Usd.Stage) -> None:
-    checked = 0
-    for prim in stage.Traverse():
-        for relationship in prim.GetAuthoredRelationships():
-            for target in relationship.GetTargets():
-                assert stage.GetObjectAtPath(target), f"{relationship.GetPath()} -> {target}"
-                checked += 1
-    assert checked
+def test_relationship_targets_exist(stages: list[Usd.Stage]) -> None:
+    for stage in stages:
+        checked = 0
+        for prim in stage.Traverse():
+            for relationship in prim.GetAuthoredRelationships():
+                for target in relationship.GetTargets():
+                    assert stage.GetObjectAtPath(target), f"{relationship.GetPath()} -> {target}"
+                    checked += 1
+        assert checked
 
 
 def test_interfaces_of_the_rover() -> None:
@@ -373,66 +377,70 @@ def frame(position: Gf.Vec3f, rotation: Gf.Quatf) -> Gf.Matrix4d:
     return matrix.SetTranslateOnly(Gf.Vec3d(position))
 
 
-def test_both_sides_of_every_joint_agree_at_rest(stage: Usd.Stage) -> None:
-    cache = UsdGeom.XformCache()
-    for joint in joints_of(stage):
-        sides = []
-        for rel, position, rotation in (
-            (joint.GetBody0Rel(), joint.GetLocalPos0Attr(), joint.GetLocalRot0Attr()),
-            (joint.GetBody1Rel(), joint.GetLocalPos1Attr(), joint.GetLocalRot1Attr()),
-        ):
-            targets = rel.GetTargets()
-            assert len(targets) <= 1
-            body = (
-                cache.GetLocalToWorldTransform(stage.GetPrimAtPath(targets[0]))
-                if targets
-                else Gf.Matrix4d(1.0)
+def test_both_sides_of_every_joint_agree_at_rest(stages: list[Usd.Stage]) -> None:
+    for stage in stages:
+        cache = UsdGeom.XformCache()
+        for joint in joints_of(stage):
+            sides = []
+            for rel, position, rotation in (
+                (joint.GetBody0Rel(), joint.GetLocalPos0Attr(), joint.GetLocalRot0Attr()),
+                (joint.GetBody1Rel(), joint.GetLocalPos1Attr(), joint.GetLocalRot1Attr()),
+            ):
+                targets = rel.GetTargets()
+                assert len(targets) <= 1
+                body = (
+                    cache.GetLocalToWorldTransform(stage.GetPrimAtPath(targets[0]))
+                    if targets
+                    else Gf.Matrix4d(1.0)
+                )
+                sides.append(np.array(frame(position.Get(), rotation.Get()) * body))
+            np.testing.assert_allclose(sides[0], sides[1], atol=1e-6, err_msg=str(joint.GetPath()))
+
+
+def test_joints_join_each_body_once_and_to_its_parent(stages: list[Usd.Stage]) -> None:
+    for stage in stages:
+        children: list[str] = []
+        for joint in joints_of(stage):
+            child = stage.GetPrimAtPath(joint.GetBody1Rel().GetTargets()[0])
+            assert child.HasAPI(UsdPhysics.RigidBodyAPI)
+            children.append(str(child.GetPath()))
+            if parent := joint.GetBody0Rel().GetTargets():
+                assert parent[0] == child.GetPath().GetParentPath()
+            assert joint.GetPrim().GetParent() == child.GetParent(), (
+                "REP 0158 section 1.3: next to the child link"
             )
-            sides.append(np.array(frame(position.Get(), rotation.Get()) * body))
-        np.testing.assert_allclose(sides[0], sides[1], atol=1e-6, err_msg=str(joint.GetPath()))
+            assert joint.GetPrim().GetAttribute("ros:joint:name").Get() == joint.GetPrim().GetName()
+        assert len(children) == len(set(children))
 
 
-def test_joints_join_each_body_once_and_to_its_parent(stage: Usd.Stage) -> None:
-    children: list[str] = []
-    for joint in joints_of(stage):
-        child = stage.GetPrimAtPath(joint.GetBody1Rel().GetTargets()[0])
-        assert child.HasAPI(UsdPhysics.RigidBodyAPI)
-        children.append(str(child.GetPath()))
-        if parent := joint.GetBody0Rel().GetTargets():
-            assert parent[0] == child.GetPath().GetParentPath()
-        assert joint.GetPrim().GetParent() == child.GetParent(), (
-            "REP 0158 section 1.3: next to the child link"
-        )
-        assert joint.GetPrim().GetAttribute("ros:joint:name").Get() == joint.GetPrim().GetName()
-    assert len(children) == len(set(children))
+def test_limits_are_authored_and_hold_the_rest_position(stages: list[Usd.Stage]) -> None:
+    for stage in stages:
+        for joint in joints_of(stage):
+            prim = joint.GetPrim()
+            if not (prim.IsA(UsdPhysics.RevoluteJoint) or prim.IsA(UsdPhysics.PrismaticJoint)):
+                continue
+            lower, upper = prim.GetAttribute("physics:lowerLimit"), prim.GetAttribute("physics:upperLimit")
+            assert lower.HasAuthoredValue()
+            assert upper.HasAuthoredValue()
+            assert lower.Get() <= 0.0 <= upper.Get()
+            assert lower.Get() < upper.Get()
+            assert np.isinf(lower.Get()) == np.isinf(upper.Get()) == ("wheel" in prim.GetName())
 
 
-def test_limits_are_authored_and_hold_the_rest_position(stage: Usd.Stage) -> None:
-    for joint in joints_of(stage):
-        prim = joint.GetPrim()
-        if not (prim.IsA(UsdPhysics.RevoluteJoint) or prim.IsA(UsdPhysics.PrismaticJoint)):
-            continue
-        lower, upper = prim.GetAttribute("physics:lowerLimit"), prim.GetAttribute("physics:upperLimit")
-        assert lower.HasAuthoredValue()
-        assert upper.HasAuthoredValue()
-        assert lower.Get() <= 0.0 <= upper.Get()
-        assert lower.Get() < upper.Get()
-        assert np.isinf(lower.Get()) == np.isinf(upper.Get()) == ("wheel" in prim.GetName())
-
-
-def test_bodies_have_possible_masses_and_inertias(stage: Usd.Stage) -> None:
-    for prim in bodies_of(stage):
-        path = prim.GetPath()
-        api = UsdPhysics.MassAPI(prim)
-        for attribute in (api.GetMassAttr(), api.GetDiagonalInertiaAttr(), api.GetCenterOfMassAttr()):
-            assert attribute.HasAuthoredValue(), path
-        mass, inertia = api.GetMassAttr().Get(), np.array(api.GetDiagonalInertiaAttr().Get())
-        assert mass > 0.0, path
-        assert np.all(inertia > 0.0), path
-        assert 2.0 * inertia.max() <= inertia.sum() * (1.0 + 1e-6), f"{path}: the triangle inequality"
-        axes = api.GetPrincipalAxesAttr().Get()
-        assert Gf.IsClose(Gf.Quatd(axes).GetLength(), 1.0, 1e-6), path
-        np.testing.assert_allclose(inertia, inertia_of_collider(prim, mass), rtol=0.05, err_msg=str(path))
+def test_bodies_have_possible_masses_and_inertias(stages: list[Usd.Stage]) -> None:
+    for stage in stages:
+        for prim in bodies_of(stage):
+            path = prim.GetPath()
+            api = UsdPhysics.MassAPI(prim)
+            for attribute in (api.GetMassAttr(), api.GetDiagonalInertiaAttr(), api.GetCenterOfMassAttr()):
+                assert attribute.HasAuthoredValue(), path
+            mass, inertia = api.GetMassAttr().Get(), np.array(api.GetDiagonalInertiaAttr().Get())
+            assert mass > 0.0, path
+            assert np.all(inertia > 0.0), path
+            assert 2.0 * inertia.max() <= inertia.sum() * (1.0 + 1e-6), f"{path}: the triangle inequality"
+            axes = api.GetPrincipalAxesAttr().Get()
+            assert Gf.IsClose(Gf.Quatd(axes).GetLength(), 1.0, 1e-6), path
+            np.testing.assert_allclose(inertia, inertia_of_collider(prim, mass), rtol=0.05, err_msg=str(path))
 
 
 def inertia_of_collider(body: Usd.Prim, mass: float) -> np.ndarray:
@@ -451,15 +459,16 @@ def inertia_of_collider(body: Usd.Prim, mass: float) -> np.ndarray:
     return inertia
 
 
-def test_colliders_are_guides_with_a_contact_material(stage: Usd.Stage) -> None:
-    for prim in stage.Traverse():
-        if not prim.HasAPI(UsdPhysics.CollisionAPI):
-            continue
-        assert UsdGeom.Imageable(prim).GetPurposeAttr().Get() == UsdGeom.Tokens.guide
-        assert prim.GetAttribute("physics:approximation").Get() == "none"
-        material = UsdShade.MaterialBindingAPI(prim).GetDirectBinding("physics").GetMaterial().GetPrim()
-        for key in ("staticFriction", "dynamicFriction", "restitution"):
-            assert material.GetAttribute(f"physics:{key}").HasAuthoredValue(), prim.GetPath()
+def test_colliders_are_guides_with_a_contact_material(stages: list[Usd.Stage]) -> None:
+    for stage in stages:
+        for prim in stage.Traverse():
+            if not prim.HasAPI(UsdPhysics.CollisionAPI):
+                continue
+            assert UsdGeom.Imageable(prim).GetPurposeAttr().Get() == UsdGeom.Tokens.guide
+            assert prim.GetAttribute("physics:approximation").Get() == "none"
+            material = UsdShade.MaterialBindingAPI(prim).GetDirectBinding("physics").GetMaterial().GetPrim()
+            for key in ("staticFriction", "dynamicFriction", "restitution"):
+                assert material.GetAttribute(f"physics:{key}").HasAuthoredValue(), prim.GetPath()
 
 
 def test_one_articulation_root_per_robot() -> None:

@@ -46,7 +46,7 @@ def store(tmp_path: Path) -> MeshStore:
 
 
 @pytest.fixture
-def server(store: MeshStore) -> Iterator[MeshServer]:
+def mesh_server(store: MeshStore) -> Iterator[MeshServer]:
     made = MeshServer(store, host="127.0.0.1", port=0, report=print)
     made.open()
     yield made
@@ -64,57 +64,57 @@ def request(server: MeshServer, method: str, path: str, **headers: str) -> tuple
         return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
 
 
-def test_a_file_is_served_by_its_name(server: MeshServer) -> None:
-    with urllib.request.urlopen(f"{server.uri}/{NAME}", timeout=TIMEOUT_S) as answer:
+def test_a_file_is_served_by_its_name(mesh_server: MeshServer) -> None:
+    with urllib.request.urlopen(f"{mesh_server.uri}/{NAME}", timeout=TIMEOUT_S) as answer:
         assert answer.read() == CONTENT
         assert answer.headers["Content-Type"] == "model/stl"
         assert answer.headers["Access-Control-Allow-Origin"] == "*"
         assert "immutable" in answer.headers["Cache-Control"]
-    assert request(server, "GET", f"/{OTHER}")[2] == b"o mesh\n", "of the package"
+    assert request(mesh_server, "GET", f"/{OTHER}")[2] == b"o mesh\n", "of the package"
 
 
-def test_head_has_the_headers_alone(server: MeshServer) -> None:
-    status, headers, body = request(server, "HEAD", f"/{NAME}")
+def test_head_has_the_headers_alone(mesh_server: MeshServer) -> None:
+    status, headers, body = request(mesh_server, "HEAD", f"/{NAME}")
     assert (status, headers["content-length"], body) == (200, str(len(CONTENT)), b"")
 
 
-def test_a_client_that_has_the_file_gets_it_no_second_time(server: MeshServer) -> None:
-    _, headers, _ = request(server, "GET", f"/{NAME}")
-    again = request(server, "GET", f"/{NAME}", **{"If-None-Match": headers["etag"]})
+def test_a_client_that_has_the_file_gets_it_no_second_time(mesh_server: MeshServer) -> None:
+    _, headers, _ = request(mesh_server, "GET", f"/{NAME}")
+    again = request(mesh_server, "GET", f"/{NAME}", **{"If-None-Match": headers["etag"]})
     assert (again[0], again[2]) == (304, b"")
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/",
-        "",
-        "/secret.txt",
-        "/../secret.stl",
-        "/..%2fsecret.stl",
-        "/%2e%2e/secret.stl",
-        "/./" + NAME,
-        "/meshes/" + NAME,
-        f"/{NAME}/",
-        f"/{NAME}?x=1",
-        f"/{NAME}%00",
-        f"/{NAME.upper()}",
-        f"/{'a' * 32}.stl",
-        f"/{NAME[:-4]}.py",
-        "/etc/passwd",
-        "http://127.0.0.1/" + NAME,
-        f"/{'0' * 60_000}",
-    ],
+UNSERVED = (
+    "/",
+    "",
+    "/secret.txt",
+    "/../secret.stl",
+    "/..%2fsecret.stl",
+    "/%2e%2e/secret.stl",
+    "/./" + NAME,
+    "/meshes/" + NAME,
+    f"/{NAME}/",
+    f"/{NAME}?x=1",
+    f"/{NAME}%00",
+    f"/{NAME.upper()}",
+    f"/{'a' * 32}.stl",
+    f"/{NAME[:-4]}.py",
+    "/etc/passwd",
+    "http://127.0.0.1/" + NAME,
+    f"/{'0' * 60_000}",
 )
-def test_nothing_else_is_served(server: MeshServer, path: str) -> None:
-    status, _, body = request(server, "GET", path)
-    assert status in (404, 400)
-    assert b"secret" not in body
-    assert request(server, "GET", f"/{NAME}")[0] == 200
+
+
+def test_nothing_else_is_served(mesh_server: MeshServer) -> None:
+    for path in UNSERVED:
+        status, _, body = request(mesh_server, "GET", path)
+        assert status in (404, 400), path[:200]
+        assert b"secret" not in body, path
+        assert request(mesh_server, "GET", f"/{NAME}")[0] == 200
 
 
 def test_a_link_in_a_directory_that_others_may_write_is_not_followed(
-    server: MeshServer, store: MeshStore, tmp_path: Path
+    mesh_server: MeshServer, store: MeshStore, tmp_path: Path
 ) -> None:
     (store.directory / ("1" * 32 + ".stl")).symlink_to(tmp_path / "secret.stl")
     (store.directory / ("2" * 32 + ".stl")).mkdir()
@@ -122,31 +122,31 @@ def test_a_link_in_a_directory_that_others_may_write_is_not_followed(
     assert store.installed is not None
     # Packages are installed by links, by colcon build --symlink-install.
     (store.installed / ("4" * 32 + ".stl")).symlink_to(store.directory / NAME)
-    statuses = [request(server, "GET", f"/{str(digit) * 32}.stl")[0] for digit in (1, 2, 3, 4)]
+    statuses = [request(mesh_server, "GET", f"/{str(digit) * 32}.stl")[0] for digit in (1, 2, 3, 4)]
     assert statuses == [404, 404, 404, 200]
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "BREW"])
-def test_files_can_only_be_read(server: MeshServer, store: MeshStore, method: str) -> None:
-    status, headers, _ = request(server, method, f"/{NAME}")
-    assert (status, headers["allow"]) == (405, "GET, HEAD")
-    assert (store.directory / NAME).read_bytes() == CONTENT
+def test_files_can_only_be_read(mesh_server: MeshServer, store: MeshStore) -> None:
+    for method in ("POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "BREW"):
+        status, headers, _ = request(mesh_server, method, f"/{NAME}")
+        assert (status, headers["allow"]) == (405, "GET, HEAD"), method
+        assert (store.directory / NAME).read_bytes() == CONTENT
 
 
-def test_many_clients_at_once(server: MeshServer) -> None:
+def test_many_clients_at_once(mesh_server: MeshServer) -> None:
     """More than the server has connections for: the others wait for a moment."""
     digest = hashlib.sha256(CONTENT).hexdigest()
 
     def load(_: int) -> str:
-        with urllib.request.urlopen(f"{server.uri}/{NAME}", timeout=TIMEOUT_S) as answer:
+        with urllib.request.urlopen(f"{mesh_server.uri}/{NAME}", timeout=TIMEOUT_S) as answer:
             return hashlib.sha256(answer.read()).hexdigest()
 
     with ThreadPoolExecutor(100) as pool:
         assert set(pool.map(load, range(200))) == {digest}
 
 
-def test_a_connection_serves_many_requests(server: MeshServer) -> None:
-    where = urlparse(server.uri)
+def test_a_connection_serves_many_requests(mesh_server: MeshServer) -> None:
+    where = urlparse(mesh_server.uri)
     assert where.hostname is not None
     with contextlib.closing(
         http.client.HTTPConnection(where.hostname, where.port, timeout=TIMEOUT_S)
@@ -158,18 +158,19 @@ def test_a_connection_serves_many_requests(server: MeshServer) -> None:
             assert answer.status == status
 
 
-def test_clients_that_go_away_do_no_harm(server: MeshServer, store: MeshStore) -> None:
+def test_clients_that_go_away_do_no_harm(mesh_server: MeshServer, store: MeshStore) -> None:
     (store.directory / ("5" * 32 + ".stl")).write_bytes(bytes(20_000_000))
-    where = urlparse(server.uri)
+    where = urlparse(mesh_server.uri)
     for _ in range(20):
         with socket.create_connection((where.hostname, where.port), TIMEOUT_S) as client:
             client.sendall(f"GET /{'5' * 32}.stl HTTP/1.1\r\nHost: x\r\n\r\n".encode())
             client.recv(1000)
     with socket.create_connection((where.hostname, where.port), TIMEOUT_S) as client:
         client.sendall(b"\x16\x03\x01 no HTTP at all\r\n\r\n")
-    assert request(server, "GET", f"/{NAME}")[0] == 200
+    assert request(mesh_server, "GET", f"/{NAME}")[0] == 200
 
 
+@pytest.mark.process
 def test_a_port_in_use_is_one_line_with_a_remedy(store: MeshStore) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -180,12 +181,14 @@ def test_a_port_in_use_is_one_line_with_a_remedy(store: MeshStore) -> None:
             server.open()
 
 
+@pytest.mark.process
 def test_an_address_of_another_machine_is_one_line(store: MeshStore) -> None:
     server = MeshServer(store, host="192.0.2.1", port=0, report=print)
     with pytest.raises(OptionError, match=r"192\.0\.2\.1 is no address of this machine"):
         server.open()
 
 
+@pytest.mark.process
 def test_the_same_port_can_be_taken_again_at_once(store: MeshStore) -> None:
     first = MeshServer(store, host="127.0.0.1", port=0, report=print)
     first.open()
@@ -202,12 +205,13 @@ def test_the_same_port_can_be_taken_again_at_once(store: MeshStore) -> None:
         request(again, "GET", f"/{NAME}")
 
 
-def test_it_listens_on_its_address_alone(server: MeshServer) -> None:
-    port = urlparse(server.uri).port
+def test_it_listens_on_its_address_alone(mesh_server: MeshServer) -> None:
+    port = urlparse(mesh_server.uri).port
     with pytest.raises(OSError), socket.create_connection(("127.0.0.2", port), 5.0):  # noqa: PT011
         pass
 
 
+@pytest.mark.process
 def test_it_ends_with_the_process_that_started_it(store: MeshStore) -> None:
     code = (
         "import sys, time; from pathlib import Path; from usd_ros_bridge.export.mesh_server import MeshServer; "
@@ -235,6 +239,7 @@ def test_it_ends_with_the_process_that_started_it(store: MeshStore) -> None:
     pytest.fail("the server is still there")
 
 
+@pytest.mark.process
 def test_an_end_of_its_own_is_reported(store: MeshStore) -> None:
     reports: list[str] = []
     reported = threading.Event()
@@ -253,14 +258,14 @@ def test_an_end_of_its_own_is_reported(store: MeshStore) -> None:
 
 
 @pytest.mark.storm
-def test_a_page_of_another_origin_may_read_the_files(server: MeshServer, tmp_path: Path) -> None:
+def test_a_page_of_another_origin_may_read_the_files(mesh_server: MeshServer, tmp_path: Path) -> None:
     """In a real browser: viewers such as Foxglove's are pages of another origin."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser")
     if browser is None:
         pytest.skip("no chromium here")
     page = tmp_path / "page.html"
     page.write_text(
-        f"<body><script>fetch('{server.uri}/{NAME}').then(a => a.arrayBuffer())"
+        f"<body><script>fetch('{mesh_server.uri}/{NAME}').then(a => a.arrayBuffer())"
         ".then(b => document.body.textContent = 'bytes ' + b.byteLength)"
         ".catch(e => document.body.textContent = 'failed ' + e)</script>"
     )
@@ -275,19 +280,16 @@ def test_a_page_of_another_origin_may_read_the_files(server: MeshServer, tmp_pat
 # --- Names and URIs -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        (NAME, True),
-        (OTHER, True),
-        ("a" * 31 + ".stl", False),
-        (NAME + "\n", False),
-        ("", False),
-        ("é" * 32, False),
-    ],
-)
-def test_names(name: str, expected: bool) -> None:
-    assert is_file_name(name) == expected
+def test_names() -> None:
+    names = {
+        NAME: True,
+        OTHER: True,
+        "a" * 31 + ".stl": False,
+        NAME + "\n": False,
+        "": False,
+        "é" * 32: False,
+    }
+    assert {name: is_file_name(name) for name in names} == names
 
 
 def test_only_mesh_files_get_another_base() -> None:
@@ -301,39 +303,35 @@ def test_only_mesh_files_get_another_base() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "kind", "host", "port", "loopback"),
-    [
-        ("auto", "auto", "127.0.0.1", 0, True),
-        ("http", "http", "127.0.0.1", 0, True),
-        ("http:8080", "http", "127.0.0.1", 8080, True),
-        ("http:192.0.2.7:8080", "http", "192.0.2.7", 8080, False),
-        ("http:localhost:0", "http", "localhost", 0, True),
-        ("http:[::1]:80", "http", "::1", 80, True),
-    ],
-)
-def test_what_mesh_uris_means(text: str, kind: str, host: str, port: int, loopback: bool) -> None:
-    found = parse_mesh_uris(text)
-    assert (found.kind, found.host, found.port, found.is_loopback) == (kind, host, port, loopback)
+def test_what_mesh_uris_means() -> None:
+    texts = {
+        "auto": ("auto", "127.0.0.1", 0, True),
+        "http": ("http", "127.0.0.1", 0, True),
+        "http:8080": ("http", "127.0.0.1", 8080, True),
+        "http:192.0.2.7:8080": ("http", "192.0.2.7", 8080, False),
+        "http:localhost:0": ("http", "localhost", 0, True),
+        "http:[::1]:80": ("http", "::1", 80, True),
+    }
+    found = {text: parse_mesh_uris(text) for text in texts}
+    assert {
+        text: (each.kind, each.host, each.port, each.is_loopback) for text, each in found.items()
+    } == texts
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("htpp", "did you mean http"),
-        ("", "there are: auto, file"),
-        ("file:8", "is not possible"),
-        ("http:", "is not possible"),
-        ("http:x", "'x' is no port"),
-        ("http:70000", "'70000' is no port: use 0 (a free one) to 65535"),
-        ("http:-1", "is no port"),
-        ("http:robot.local:80", "'robot.local' is no IP address"),
-        ("http:0.0.0.0:80", "need the address by which viewers reach this machine, not 0.0.0.0"),
-        ("http:[::]:80", "not ::"),
-    ],
-)
-def test_what_mesh_uris_cannot_be(text: str, expected: str) -> None:
-    with pytest.raises(OptionError) as raised:
-        BridgeOptions(mesh_uris=text).check()
-    assert expected in str(raised.value)
-    assert "\n" not in str(raised.value)
+def test_what_mesh_uris_cannot_be() -> None:
+    for text, expected in {
+        "htpp": "did you mean http",
+        "": "there are: auto, file",
+        "file:8": "is not possible",
+        "http:": "is not possible",
+        "http:x": "'x' is no port",
+        "http:70000": "'70000' is no port: use 0 (a free one) to 65535",
+        "http:-1": "is no port",
+        "http:robot.local:80": "'robot.local' is no IP address",
+        "http:0.0.0.0:80": "need the address by which viewers reach this machine, not 0.0.0.0",
+        "http:[::]:80": "not ::",
+    }.items():
+        with pytest.raises(OptionError) as raised:
+            BridgeOptions(mesh_uris=text).check()
+        assert expected in str(raised.value), text
+        assert "\n" not in str(raised.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import stat
@@ -272,19 +273,18 @@ def test_an_image_that_changed_is_another_file(tmp_path: Path) -> None:
     assert loaded.visual.material.image.getpixel((0, 0)) == (0, 255, 0)
 
 
-@pytest.mark.parametrize("suffix", [".stl", ".obj", ".mtl", ".png"])
-@pytest.mark.parametrize("cut", [True, False], ids=["cut", "gone"])
-def test_files_that_are_cut_or_gone_are_written_again(tmp_path: Path, suffix: str, *, cut: bool) -> None:
-    skin = textured(image(tmp_path / "asset"))
+def test_files_that_are_cut_or_gone_are_written_again(tmp_path: Path) -> None:
     files = tmp_path / "files"
-    for mesh in (mesh_of(), mesh_of(skin)):
+    meshes = (mesh_of(), mesh_of(textured(image(tmp_path / "asset"))))
+    for mesh in meshes:
         placed(MeshCache(files), mesh)
-    (victim,) = files.glob(f"*{suffix}")
-    content = victim.read_bytes()
-    victim.write_bytes(b"") if cut else victim.unlink()
-    for mesh in (mesh_of(), mesh_of(skin)):
-        placed(MeshCache(files), mesh)
-    assert victim.read_bytes() == content
+    for suffix, cut in itertools.product((".stl", ".obj", ".mtl", ".png"), (True, False)):
+        (victim,) = files.glob(f"*{suffix}")
+        content = victim.read_bytes()
+        victim.write_bytes(b"") if cut else victim.unlink()
+        for mesh in meshes:
+            placed(MeshCache(files), mesh)
+        assert victim.read_bytes() == content, (suffix, cut)
 
 
 def test_others_may_read_the_files(tmp_path: Path) -> None:
@@ -318,6 +318,7 @@ for number in range(40):
 """
 
 
+@pytest.mark.process
 def test_processes_share_a_directory(tmp_path: Path) -> None:
     files = tmp_path / "files"
     command = [sys.executable, "-c", PLACE_ALL, str(files), str(image(tmp_path / "asset"))]
@@ -404,27 +405,27 @@ def test_the_share_of_a_package_is_a_package_uri(
 # --- What cannot be written ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("points", "triangles", "said"),
-    [
-        (POINTS, np.zeros((0, 3), dtype=np.int32), "no triangles"),
-        (POINTS, np.array([[0, 1, 5]], dtype=np.int32), "points that are not there"),
-        (POINTS, np.array([[0, 1, -1]], dtype=np.int32), "points that are not there"),
-        (np.zeros((0, 3)), np.array([[0, 0, 0]], dtype=np.int32), "points that are not there"),
-        (np.full((3, 3), np.nan), np.array([[0, 1, 2]], dtype=np.int32), "not finite"),
-        (np.full((3, 3), np.inf), np.array([[0, 1, 2]], dtype=np.int32), "not finite"),
-        (POINTS, np.array([[0, 1, 1], [2, 2, 2]], dtype=np.int32), "no area"),
-    ],
-)
 @pytest.mark.parametrize("skin", [None, Skin((RED, GREEN), np.array([0]))], ids=["stl", "obj"])
-def test_meshes_that_are_no_mesh(
-    tmp_path: Path, points: np.ndarray, triangles: np.ndarray, said: str, skin: Skin | None
-) -> None:
+def test_meshes_that_are_no_mesh(tmp_path: Path, skin: Skin | None) -> None:
     files = tmp_path / "files"
-    diagnostic = refused(MeshCache(files), mesh_of(skin, points=points, triangles=triangles))
-    assert (diagnostic.code, diagnostic.severity, diagnostic.path) == ("3.8.mesh", "warning", "/robot/mesh")
-    assert said in diagnostic.message
-    assert not files.exists()
+    for points, triangles, said in (
+        (POINTS, [], "no triangles"),
+        (POINTS, [[0, 1, 5]], "points that are not there"),
+        (POINTS, [[0, 1, -1]], "points that are not there"),
+        (np.zeros((0, 3)), [[0, 0, 0]], "points that are not there"),
+        (np.full((3, 3), np.nan), [[0, 1, 2]], "not finite"),
+        (np.full((3, 3), np.inf), [[0, 1, 2]], "not finite"),
+        (POINTS, [[0, 1, 1], [2, 2, 2]], "no area"),
+    ):
+        mesh = mesh_of(skin, points=points, triangles=np.array(triangles, dtype=np.int32).reshape(-1, 3))
+        diagnostic = refused(MeshCache(files), mesh)
+        assert (diagnostic.code, diagnostic.severity, diagnostic.path) == (
+            "3.8.mesh",
+            "warning",
+            "/robot/mesh",
+        )
+        assert said in diagnostic.message, triangles
+        assert not files.exists()
 
 
 def test_a_huge_mesh_is_left_out_and_says_how_large(tmp_path: Path) -> None:
@@ -469,9 +470,8 @@ def test_a_disk_that_fills_up_leaves_no_half_file(tmp_path: Path, monkeypatch: p
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "said"),
-    [
+def test_images_that_cannot_be_copied(tmp_path: Path) -> None:
+    for name, content, said in (
         ("gone.png", None, "No such file"),
         ("secret", b"root:x:0:0", "without an extension"),
         ("secret.png", b"root:x:0:0", "no png image"),
@@ -479,9 +479,11 @@ def test_a_disk_that_fills_up_leaves_no_half_file(tmp_path: Path, monkeypatch: p
         ("empty.tga", b"", "no tga image"),
         ("light.exr", b"v/1\x01", "images .exr are not shown"),
         ("robot.usdz[0/paint.png]", None, "No such file"),
-    ],
-)
-def test_images_that_cannot_be_copied(tmp_path: Path, name: str, content: bytes | None, said: str) -> None:
+    ):
+        check_refused_image(tmp_path, name, content, said)
+
+
+def check_refused_image(tmp_path: Path, name: str, content: bytes | None, said: str) -> None:
     source = tmp_path / name
     if content is not None:
         source.write_bytes(content)

@@ -142,22 +142,23 @@ FLEET_ASSET = '#usda 1.0\n(\n metersPerUnit = 1\n upAxis = "Z"\n)\n' + "".join(
 )
 
 
-@pytest.mark.parametrize(
-    ("asset_info", "name"),
-    [
-        ("", "one"),
-        ('assetInfo = { string identifier = "x"; string name = "ur5e <2>" }', "ur5e <2>"),
-        ("assetInfo = { int name = 5 }", "one"),
-        ('assetInfo = { string name = "" }', "one"),
-        ('assetInfo = { string name = "\\x1b[31m" }', "one"),
-        (f'assetInfo = {{ string name = "{"n" * 300}" }}', "one"),
-    ],
-)
-def test_a_robot_is_named_after_its_asset(tmp_path: Path, asset_info: str, name: str) -> None:
-    asset = tmp_path / "named.usda"
-    asset.write_text(NAMED % asset_info, encoding="utf-8")
-    urdf = robot_urdf(load_plan(asset), 0)
-    assert urdf.name == read(urdf).name == name
+def test_a_robot_is_named_after_its_asset(tmp_path: Path) -> None:
+    names = {
+        "": "one",
+        'assetInfo = { string identifier = "x"; string name = "ur5e <2>" }': "ur5e <2>",
+        "assetInfo = { int name = 5 }": "one",
+        'assetInfo = { string name = "" }': "one",
+        'assetInfo = { string name = "\\x1b[31m" }': "one",
+        f'assetInfo = {{ string name = "{"n" * 300}" }}': "one",
+    }
+    found = {}
+    for number, asset_info in enumerate(names):
+        asset = tmp_path / f"named_{number}.usda"
+        asset.write_text(NAMED % asset_info, encoding="utf-8")
+        urdf = robot_urdf(load_plan(asset), 0)
+        assert urdf.name == read(urdf).name
+        found[asset_info] = urdf.name
+    assert found == names
 
 
 def test_the_velocity_limit_that_a_urdf_left_is_in_the_urdf_again(tmp_path: Path) -> None:

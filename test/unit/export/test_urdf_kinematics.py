@@ -147,26 +147,37 @@ def test_robots_built_by_hand(build: object) -> None:
         check(plan, rng.uniform(-3.0, 3.0, len(plan.layout.dofs)))
 
 
-@pytest.mark.parametrize(
-    "pitch", [np.pi / 2, -np.pi / 2, np.pi / 2 - 1e-9, np.pi / 2 - 1e-7, -np.pi / 2 + 1e-5]
-)
-def test_angles_are_exact_at_and_near_a_right_angle_of_pitch(pitch: float) -> None:
-    half = pitch / 2.0
-    robot = PlanBuilder().robot()
-    robot.body("body0")
-    robot.body("body1")
-    about_y = pose(rotation=(0.0, np.sin(half), 0.0, np.cos(half)))
-    about_x = pose(rotation=(np.sin(0.4), 0.0, 0.0, np.cos(0.4)))
-    x, y, z, qx, qy, qz, qw = compose(about_y, about_x).tolist()
-    robot.joint("joint", "body0", "body1", body0_from_joint=Pose((x, y, z), (qx, qy, qz, qw)))
-    check(robot.plan.build(), np.array([0.3]), atol=1e-11)
+def test_angles_are_exact_at_and_near_a_right_angle_of_pitch() -> None:
+    for pitch in (np.pi / 2, -np.pi / 2, np.pi / 2 - 1e-9, np.pi / 2 - 1e-7, -np.pi / 2 + 1e-5):
+        half = pitch / 2.0
+        robot = PlanBuilder().robot()
+        robot.body("body0")
+        robot.body("body1")
+        about_y = pose(rotation=(0.0, np.sin(half), 0.0, np.cos(half)))
+        about_x = pose(rotation=(np.sin(0.4), 0.0, 0.0, np.cos(0.4)))
+        x, y, z, qx, qy, qz, qw = compose(about_y, about_x).tolist()
+        robot.joint("joint", "body0", "body1", body0_from_joint=Pose((x, y, z), (qx, qy, qz, qw)))
+        check(robot.plan.build(), np.array([0.3]), atol=1e-11)
 
 
 # --- Every asset of the tests -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", sorted(ASSETS.glob("*.usda")), ids=lambda path: path.stem)
-def test_urdfs_of_all_assets(path: Path) -> None:
+@pytest.mark.heavy
+def test_urdfs_of_all_assets() -> None:
+    for path in sorted(ASSETS.glob("*.usda")):
+        check_urdfs(path)
+
+
+def test_urdfs_of_assets_with_joints_of_all_kinds() -> None:
+    paths = sorted(ASSETS.glob("joint_*.usda"))
+    assert len(paths) > 5
+    for path in paths:
+        check_urdfs(path)
+
+
+def check_urdfs(path: Path) -> None:
+    """Compare the URDFs of all robots of an asset, if its layer opens by itself."""
     pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
     from usd_ros_bridge.api import load_plan
     from usd_ros_bridge.errors import AssetError
@@ -176,7 +187,7 @@ def test_urdfs_of_all_assets(path: Path) -> None:
         try:
             plan = load_plan(path, physics=True)
         except AssetError:
-            pytest.skip("no layer that opens by itself")
+            return
     rng = np.random.default_rng(2)
     for index, robot in enumerate(plan.robots):
         for _ in range(3):
@@ -184,7 +195,7 @@ def test_urdfs_of_all_assets(path: Path) -> None:
             urdf = check(plan, position, index)
         missing = [frame for frame in robot.frames if frame.id not in urdf.links and frame.path != robot.path]
         said = [each.path for each in urdf.diagnostics if each.code == "3.8.frame"]
-        assert said == [frame.path for frame in missing[:1]]
+        assert said == [frame.path for frame in missing[:1]], path
         edges = [robot.edges[f.edge] for f in robot.frames if f.edge >= 0 and f.id in urdf.links[1:]]
         joints = [robot.joints[number] for edge in edges for number in edge.joints]
         assert {dof.name for joint in joints for dof in joint.dofs} <= set(urdf.joints)

@@ -16,6 +16,8 @@ from usd_ros_bridge.fleet.parameter_text import parameter_arguments, typed_value
 from usd_ros_bridge.fleet.shards import FleetShard
 from usd_ros_bridge.options import OPTIONS
 
+pytestmark = pytest.mark.app
+
 ROOT = Path(__file__).resolve().parents[3]
 ASSET = str(ROOT / "examples" / "fleet" / "fleet.usda")
 

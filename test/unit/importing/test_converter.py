@@ -20,6 +20,8 @@ from usd_ros_bridge.importing.converter import (
     make_environment,
 )
 
+pytestmark = pytest.mark.app
+
 VENV_FITS = (3, 10) <= sys.version_info[:2] <= (3, 12)
 needs_a_python = pytest.mark.skipif(not VENV_FITS, reason="this Python is none that the converters run on")
 

@@ -15,6 +15,8 @@ from usd_ros_bridge.errors import BridgeError, OptionError
 from usd_ros_bridge.importing.imported_directory import MARKER, check_target, imported_directory
 from usd_ros_bridge.importing.locked_directory import filled_directory
 
+pytestmark = pytest.mark.app
+
 HOLDER = """
 import sys
 from pathlib import Path

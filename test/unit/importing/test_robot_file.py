@@ -9,6 +9,8 @@ import pytest
 from usd_ros_bridge.errors import AssetError
 from usd_ros_bridge.importing.robot_file import RobotFile, find_in_ros_package_path, read_robot_file
 
+pytestmark = pytest.mark.app
+
 PENDULUM = """<robot name="pendulum">
   <link name="base"/>
   <link name="arm"/>

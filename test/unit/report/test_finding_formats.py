@@ -25,6 +25,8 @@ from usd_ros_bridge.report.finding_formats import (
     to_sarif,
 )
 
+pytestmark = pytest.mark.app
+
 ROOT = Path(__file__).parents[3]
 
 

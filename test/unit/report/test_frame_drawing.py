@@ -6,9 +6,13 @@ import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 
+import pytest
+
 from usd_ros_bridge.model.plan import BridgePlan, FramePlan, RobotPlan
 from usd_ros_bridge.report.frame_drawing import MAX_FRAMES, draw_frames
 from usd_ros_bridge.spatial.pose import IDENTITY_POSE
+
+pytestmark = pytest.mark.app
 
 
 def frames_of(drawing: str) -> dict[str, ET.Element]:

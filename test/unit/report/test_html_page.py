@@ -22,6 +22,8 @@ from usd_ros_bridge.options import VariantSet
 from usd_ros_bridge.planning.diff import difference
 from usd_ros_bridge.report.html_page import AssetReport, write_page
 
+pytestmark = pytest.mark.app
+
 html5lib = pytest.importorskip("html5lib", reason="html5lib is not installed: make setup-all")
 ASSETS = Path(__file__).parents[2] / "assets"
 SCRIPTS = ["application/json", "model/gltf-binary", None]

@@ -10,6 +10,8 @@ from effort import examples
 from usd_ros_bridge.errors import escaped
 from usd_ros_bridge.report.html_parts import MAX_ROWS, Html, element, facts, joined, number, prim, table, text
 
+pytestmark = pytest.mark.app
+
 html5lib = pytest.importorskip("html5lib", reason="html5lib is not installed: make setup-all")
 ANY_TEXT = st.text(st.characters(), max_size=60) | st.sampled_from(
     ["</td>", "<script>", "&lt;", "&#x0;", "<!--", "]]>", "\x1b[31m", "\ud800", "'\"`=", "<svg onload=1>"]

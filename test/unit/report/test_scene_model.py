@@ -17,6 +17,8 @@ from usd_ros_bridge.model.physics import Mesh
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.report.scene_model import MAX_FRAMES, SceneModel, build_scene
 
+pytestmark = pytest.mark.app
+
 LIMIT = 8_000_000
 ROS_FROM_Y_UP = np.linalg.inv(trimesh.transformations.quaternion_matrix(np.roll(Y_UP_FROM_ROS, 1)))
 

@@ -23,6 +23,8 @@ pytest.importorskip("mujoco")
 pytest.importorskip("pxr")
 pytest.importorskip("rclpy")
 
+pytestmark = pytest.mark.app
+
 EXAMPLE = Path(__file__).parents[3] / "examples/sweep/braking.yaml"
 BOX = "/World/box"
 SLIDE = """#usda 1.0

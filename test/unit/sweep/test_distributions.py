@@ -10,6 +10,8 @@ import pytest
 from usd_ros_bridge.errors import OptionError
 from usd_ros_bridge.sweep.distributions import Discrete, LogUniform, Normal, Uniform, parse_distribution
 
+pytestmark = pytest.mark.app
+
 stats = pytest.importorskip("scipy.stats")
 
 

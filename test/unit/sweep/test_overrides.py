@@ -22,6 +22,8 @@ mujoco = pytest.importorskip("mujoco")
 pytest.importorskip("pxr")
 pytest.importorskip("rclpy")
 
+pytestmark = pytest.mark.app
+
 STAGE = """#usda 1.0
 (
     defaultPrim = "World"

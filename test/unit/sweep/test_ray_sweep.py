@@ -30,7 +30,7 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("matplotlib")
 pytest.importorskip("mujoco")
 pytest.importorskip("rclpy")
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.app, pytest.mark.timeout(240)]
 
 
 @pytest.fixture(scope="module")

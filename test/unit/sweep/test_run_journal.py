@@ -16,6 +16,8 @@ from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.sweep.run_journal import RunJournal, read_journal
 from usd_ros_bridge.sweep.run_record import OUTCOMES, RunRecord, record_from_json
 
+pytestmark = pytest.mark.app
+
 FULL = """
 import resource, signal, sys
 from pathlib import Path

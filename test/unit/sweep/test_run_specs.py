@@ -15,6 +15,8 @@ from usd_ros_bridge.sweep.distributions import LogUniform, Uniform
 from usd_ros_bridge.sweep.run_specs import plan_runs
 from usd_ros_bridge.sweep.sweep_description import Sampling, Sweep
 
+pytestmark = pytest.mark.app
+
 
 def sweep(**fields: Any) -> Sweep:
     """Return a sweep of some asset."""

@@ -30,6 +30,8 @@ from usd_ros_bridge.sweep.sweep_file import load_sweep, parse_sweep, sweep_schem
 jsonschema = pytest.importorskip("jsonschema")
 pytest.importorskip("yaml")
 
+pytestmark = pytest.mark.app
+
 FILE = """\
 name: braking
 asset: world.usda

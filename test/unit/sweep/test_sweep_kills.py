@@ -32,6 +32,8 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("mujoco")
 pytest.importorskip("rclpy")
 
+pytestmark = pytest.mark.app
+
 KILLS = examples(13)
 """Of workers: more than 50 in `make test-long`."""
 SWEEP_KILLS = 1 + examples(1)

@@ -27,6 +27,8 @@ from usd_ros_bridge.sweep.run_specs import plan_runs
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("matplotlib")
+
+pytestmark = pytest.mark.app
 EVIL = "<script>alert('x')</script>&\"\x1b[31m"
 
 

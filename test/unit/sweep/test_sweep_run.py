@@ -36,6 +36,8 @@ pytest.importorskip("mujoco")
 pytest.importorskip("pxr")
 pytest.importorskip("rclpy")
 
+pytestmark = pytest.mark.app
+
 ROVER = "/World/rover"
 WORLD = Path(__file__).parents[3] / "examples/rover/world.usda"
 FALL = """#usda 1.0

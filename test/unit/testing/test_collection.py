@@ -12,7 +12,11 @@ from xml.etree import ElementTree
 
 import pytest
 
+pytestmark = pytest.mark.project
+
 CONFTEST = Path(__file__).parents[2] / "conftest.py"
+SUPPORT = CONFTEST.parent / "support"
+"""With the plug-in that conftest.py names."""
 
 # As launch_testing's plugin does: imports every test module before pytest does.
 IMPORTER = """
@@ -52,8 +56,9 @@ def suite(tmp_path: Path) -> Path:
 
 def run(suite: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
-    environment.pop("_ROS_WHEELS_BOOTSTRAP_COMPLETE", None)
-    environment["PYTHONPATH"] = os.pathsep.join([str(suite), *filter(None, [environment.get("PYTHONPATH")])])
+    environment["PYTHONPATH"] = os.pathsep.join(
+        [str(suite), str(SUPPORT), *filter(None, [environment.get("PYTHONPATH")])]
+    )
     command = [sys.executable, "-m", "pytest", "-p", "importer", "-p", "no:cacheprovider", "-ra", *arguments]
     return subprocess.run(
         command, cwd=suite, env=environment, capture_output=True, text=True, timeout=60, check=False
@@ -122,11 +127,14 @@ def test_make_test_leaves_out_only_the_suites_of_other_targets(pytestconfig: pyt
     assert left_out == {Path("robots"), Path("browser"), Path("real_assets"), Path("dist")}
 
 
-def test_make_test_long_runs_every_test_with_random_examples(pytestconfig: pytest.Config) -> None:
-    """It selects by the mark `slow`. The usual time-out is too short for twenty times as many examples."""
+def test_every_test_with_random_examples_is_in_a_later_tier(pytestconfig: pytest.Config) -> None:
+    """They are in a later tier. The usual time-out is too short for twenty times as many examples."""
     marks: dict[str, set[str]] = {}
     for path in sorted((pytestconfig.rootpath / "test").rglob("test_*.py")):
-        module = ast.parse(path.read_text())
+        text = path.read_text()
+        if "\nfrom effort import" not in text:
+            continue
+        module = ast.parse(text)
         numbers = {
             ast.unparse(node.targets[0])
             for node in module.body
@@ -137,6 +145,8 @@ def test_make_test_long_runs_every_test_with_random_examples(pytestconfig: pytes
                 named = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
                 if named & (numbers | {"examples"}):
                     decorators = " ".join(map(ast.unparse, node.decorator_list))
-                    marks[node.name] = {mark for mark in ("slow", "timeout") if f"mark.{mark}" in decorators}
+                    marks[node.name] = {
+                        mark for mark in ("random", "storm", "timeout") if f"mark.{mark}" in decorators
+                    }
     assert len(marks) >= 6
-    assert {name for name, found in marks.items() if found != {"slow", "timeout"}} == set()
+    assert {name for name, found in marks.items() if len(found) != 2 or "timeout" not in found} == set()

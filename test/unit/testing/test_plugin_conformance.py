@@ -14,6 +14,8 @@ pytest.importorskip("click", reason="click is not installed: make setup")
 from foreign_plugins import install_plugin
 from usd_ros_bridge.testing.plugin_conformance import CommandConformance, ExporterConformance
 
+pytestmark = pytest.mark.process
+
 EXAMPLE = Path(__file__).parents[3] / "examples" / "plugins" / "robot_tools"
 ASSET = EXAMPLE / "test" / "arm.usda"
 

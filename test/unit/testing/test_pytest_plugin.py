@@ -39,6 +39,7 @@ def test_it_is_installed_with_the_package_and_inert(suite: Suite) -> None:
     assert loaded in output, output
 
 
+@pytest.mark.process
 def test_importing_it_loads_little() -> None:
     code = (
         "import sys, pytest; before = set(sys.modules); import usd_ros_bridge.testing.pytest_plugin; "

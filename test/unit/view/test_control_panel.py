@@ -11,6 +11,8 @@ import pytest
 from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.view.control_panel import MAX_TEXT, JobQueue, RateLimit, markdown, one_line
 
+pytestmark = pytest.mark.app
+
 
 @pytest.fixture
 def faults():

@@ -26,6 +26,8 @@ from usd_ros_bridge.view.control_plans import (
     plan_controls,
 )
 
+pytestmark = pytest.mark.app
+
 ROOT = Path(__file__).parents[3]
 ASSETS = ROOT / "test" / "assets"
 ARM = ROOT / "examples" / "arm" / "arm.usda"

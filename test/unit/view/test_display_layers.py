@@ -14,6 +14,8 @@ from usd_ros_bridge import load_plan
 from usd_ros_bridge.model.plan import STARTS_DISABLED, QosPlan
 from usd_ros_bridge.view.display_layers import KINDS, LATCHED, NEWEST, display_layers
 
+pytestmark = pytest.mark.app
+
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 

@@ -16,6 +16,8 @@ from usd_ros_bridge.view.header_frames import HeaderFrames
 from usd_ros_bridge.view.layer_drawings import TRAIL_POINTS, Trail
 from usd_ros_bridge.view.tf_poses import FramePoses
 
+pytestmark = pytest.mark.app
+
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 

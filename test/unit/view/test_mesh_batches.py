@@ -23,6 +23,8 @@ from usd_ros_bridge.view.page_component import Layers, Picked, Picks
 from usd_ros_bridge.view.scene import robot_instances
 from usd_ros_bridge.view.tf_poses import FramePoses
 
+pytestmark = pytest.mark.app
+
 EXAMPLES = Path(__file__).parents[3] / "examples"
 RED = (1.0, 0.0, 0.0, 1.0)
 

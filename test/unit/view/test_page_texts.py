@@ -6,10 +6,14 @@ import math
 from array import array
 from html.parser import HTMLParser
 
+import pytest
+
 from builders.plans import PlanBuilder, rover
 from usd_ros_bridge.view.frame_tree import tree_lines
 from usd_ros_bridge.view.message_lines import message_rows, value_text
 from usd_ros_bridge.view.page_text import facts, html_text, paragraph, preformatted
+
+pytestmark = pytest.mark.app
 
 EVIL = '<img src="http://elsewhere/x" onerror="alert(1)">\x1b[2J\u202e{1+1}&amp;'
 

@@ -13,6 +13,8 @@ from usd_ros_bridge.backends.image_compression import compressed_image
 from usd_ros_bridge.view.pictures import compressed_picture, image_picture
 from usd_ros_bridge.view.point_clouds import UndrawableMessageError, shades
 
+pytestmark = pytest.mark.app
+
 RANDOM = np.random.default_rng(19)
 
 

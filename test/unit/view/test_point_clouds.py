@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from usd_ros_bridge.view.point_clouds import UndrawableMessageError, cloud_points, scan_points, shades
 
+pytestmark = pytest.mark.app
+
 LETTERS = {1: "b", 2: "B", 3: "h", 4: "H", 5: "i", 6: "I", 7: "f", 8: "d"}
 FLOAT32, FLOAT64, UINT8, UINT32 = 7, 8, 2, 6
 

@@ -27,6 +27,8 @@ from usd_ros_bridge.view.selected_prim import (
     selection_rows,
 )
 
+pytestmark = pytest.mark.app
+
 RANDOM = np.random.default_rng(3)
 EXAMPLES = Path(__file__).parents[3] / "examples"
 

@@ -13,6 +13,8 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 from usd_ros_bridge import load_plan
 from usd_ros_bridge.view.tool_paths import MAX_SAMPLES, ToolPath, resampled, tool_frame
 
+pytestmark = pytest.mark.app
+
 ROOT = Path(__file__).parents[3]
 ARM = ROOT / "examples" / "arm" / "arm.usda"
 
