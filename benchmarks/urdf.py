@@ -96,7 +96,7 @@ def write_robot(folder: Path, links: int, *, textured: bool) -> Path:
     looks = "".join(_look(folder, number) for number in range(links)) if textured else ""
     body = "".join(_link(number, textured=textured) for number in range(links))
     path = folder / "robot.usda"
-    path.write_text(f"{HEADER}{looks}{body}}}\n")
+    path.write_text(f"{HEADER}{looks}{body}}}\n", encoding="utf-8")
     return path
 
 

@@ -49,7 +49,7 @@ def file_parameters(context: LaunchContext) -> dict[str, Any]:
     """Return the parameters of the parameter file, of all its nodes. The bridge reports what is wrong with it."""
     path = typed(context, "params_file")
     try:
-        nodes = yaml.safe_load(Path(path).read_text()) if path else {}
+        nodes = yaml.safe_load(Path(path).read_text(encoding="utf-8")) if path else {}
         return {
             name: value
             for node in nodes.values()

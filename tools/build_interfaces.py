@@ -38,7 +38,7 @@ def main() -> int:
         license="Apache-2.0",
         license_file=ROOT / "LICENSE",
         modules={
-            "_usd_ros_bridge_prefix.py": (ROOT / "tools" / "venv_ros_prefix.py").read_text(),
+            "_usd_ros_bridge_prefix.py": (ROOT / "tools" / "venv_ros_prefix.py").read_text(encoding="utf-8"),
             # Named to sort behind the ROS wheels' own .pth file, whose work it completes.
             "usd_ros_bridge_prefix.pth": "import _usd_ros_bridge_prefix\n",
         },
@@ -58,7 +58,7 @@ def wheel_version() -> str:
     One name has wheels for several distributions, so the version must tell them apart, as those of the ROS wheels do:
     a local version (+jazzy) would, but package indexes refuse it.
     """
-    text = (ROOT / "usd_ros_bridge" / "__init__.py").read_text()
+    text = (ROOT / "usd_ros_bridge" / "__init__.py").read_text(encoding="utf-8")
     bridge = re.findall(r'^__version__ = "(.*)"$', text, re.MULTILINE)[0]
     return f"{version('ros-rclpy').split('.')[0]}.{bridge}"
 

@@ -45,7 +45,7 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="write the list again; reasons stay")
     options = parser.parse_args()
     try:
-        report = json.loads(options.measured.read_text())
+        report = json.loads(options.measured.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         print(f"coverage: {options.measured} cannot be read: {error}", file=sys.stderr)
         return 2

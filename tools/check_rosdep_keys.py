@@ -26,12 +26,14 @@ def main(arguments: list[str]) -> int:
     rules = {
         key: rule
         for name in ("base", "python")
-        for key, rule in yaml.safe_load((clone / "rosdep" / f"{name}.yaml").read_text()).items()
+        for key, rule in yaml.safe_load(
+            (clone / "rosdep" / f"{name}.yaml").read_text(encoding="utf-8")
+        ).items()
     }
     keys = dict(_keys())
     status = 0
     for distro in distros:
-        distribution = yaml.safe_load((clone / distro / "distribution.yaml").read_text())
+        distribution = yaml.safe_load((clone / distro / "distribution.yaml").read_text(encoding="utf-8"))
         release = distribution["release_platforms"]["ubuntu"][0]
         packages = _released(distribution)
         faults = [

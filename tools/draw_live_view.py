@@ -56,7 +56,7 @@ def main() -> None:
         update = update_of(bridge.status(), with_robots=True, with_diagnostics=True, log=())
     # The reader's own monospaced font will do: a picture in a repository fetches nothing.
     drawing = re.sub(r"@font-face \{.*?\}|<!--.*?-->", "", asyncio.run(_picture(update)), flags=re.DOTALL)
-    (ROOT / "docs" / "pictures" / "live.svg").write_text(re.sub(r"\n\s*\n+", "\n", drawing))
+    (ROOT / "docs" / "pictures" / "live.svg").write_text(re.sub(r"\n\s*\n+", "\n", drawing), encoding="utf-8")
     node.destroy_node()
     context.try_shutdown()
 

@@ -238,7 +238,10 @@ def drive_forward(asset: Path, recording: Path) -> None:
 def draw_data_set_100_runs(directory: Path) -> Any:
     """Draw grip over distance with the fitted line, and how well it estimates the grip of new runs."""
     learned = directory / "learned.csv"
-    slope, offset = (float(number) for number in learned.read_text().splitlines()[0].lstrip("# ").split(","))
+    slope, offset = (
+        float(number)
+        for number in learned.read_text(encoding="utf-8").splitlines()[0].lstrip("# ").split(",")
+    )
     distance, grip = np.loadtxt(learned, delimiter=",").T
     figure, (curve, estimates) = plt.subplots(1, 2, figsize=(8.0, 3.4), layout="constrained")
     grid = np.linspace(distance.min(), distance.max(), 200)

@@ -56,7 +56,7 @@ def main() -> None:
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=list(CHROMIUM_FLAGS))
         for page in sorted((DOCS / "tutorials").glob("*.md")):
-            if page.name in (names or VIEWED) and _PICTURE.search(page.read_text()):
+            if page.name in (names or VIEWED) and _PICTURE.search(page.read_text(encoding="utf-8")):
                 _draw(browser, page)
         browser.close()
 
@@ -79,7 +79,7 @@ class ViewedWalk(DocWalk):
 
 
 def _draw(browser: Any, page: Path) -> None:
-    text = page.read_text()
+    text = page.read_text(encoding="utf-8")
     pictures = [(text.count("\n", 0, match.start()) + 1, match["name"]) for match in _PICTURE.finditer(text)]
     with tempfile.TemporaryDirectory() as directory:
         walk = ViewedWalk(Path(directory), _environment())

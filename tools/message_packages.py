@@ -247,7 +247,7 @@ def generate(package: Package) -> None:
     """Run rosidl_adapter, then every generator on its own arguments file, as rosidl_cmake would."""
     adapted = package.build / "adapter.json"
     tuples = [f"{package.build / 'definitions'}:{p.parent.name}/{p.name}" for p in package.definitions]
-    adapted.write_text(json.dumps({"non_idl_tuples": tuples}))
+    adapted.write_text(json.dumps({"non_idl_tuples": tuples}), encoding="utf-8")
     idl = package.build / "idl"
     inputs: list[str | Path] = ["--package-name", package.name, "--arguments-file", adapted]
     outputs: list[str | Path] = ["--output-dir", idl, "--output-file", idl / "tuples"]
@@ -287,15 +287,15 @@ def run_generator(package: Package, name: str, *arguments: str) -> None:
         ],
     }
     file = package.build / f"{name}.json"
-    file.write_text(json.dumps(content))
+    file.write_text(json.dumps(content), encoding="utf-8")
     output.mkdir(parents=True, exist_ok=True)
     script = PREFIX / "lib" / name / name
     run(sys.executable, script, "--generator-arguments-file", file, *arguments)
     for template in templates.glob("*__visibility_control.h.in"):
         header = output / "msg" / template.name[: -len(".in")]
         header.parent.mkdir(exist_ok=True)
-        text = template.read_text().replace("@PROJECT_NAME_UPPER@", package.name.upper())
-        header.write_text(text.replace("@PROJECT_NAME@", package.name))
+        text = template.read_text(encoding="utf-8").replace("@PROJECT_NAME_UPPER@", package.name.upper())
+        header.write_text(text.replace("@PROJECT_NAME@", package.name), encoding="utf-8")
 
 
 def build(package: Package) -> None:
@@ -331,7 +331,7 @@ def in_few_files(sources: list[Path]) -> list[Path]:
     count = min(len(parts), os.cpu_count() or 1)
     for number in range(count):
         bundle = parts[0].parent / f"bundle_{number}.cpp"
-        bundle.write_text("".join(f'#include "{path}"\n' for path in parts[number::count]))
+        bundle.write_text("".join(f'#include "{path}"\n' for path in parts[number::count]), encoding="utf-8")
         rest.append(bundle)
     return rest
 
@@ -392,7 +392,7 @@ def stage(package: Package, staged: Staged) -> None:
     )
     for kind, text in (("packages", ""), ("rosidl_interfaces", "\n".join(lines))):
         (staged.index / kind).mkdir(parents=True, exist_ok=True)
-        (staged.index / kind / package.name).write_text(text)
+        (staged.index / kind / package.name).write_text(text, encoding="utf-8")
 
 
 def pack(staged: Staged, packages: list[Package], info: WheelInfo, wheel_dir: Path) -> Path:
@@ -400,16 +400,17 @@ def pack(staged: Staged, packages: list[Package], info: WheelInfo, wheel_dir: Pa
     from wheel.wheelfile import WheelFile
 
     for name, text in info.modules.items():
-        (staged.modules / name).write_text(text)
+        (staged.modules / name).write_text(text, encoding="utf-8")
     python = f"cp{sys.version_info.major}{sys.version_info.minor}"
     tag = f"{python}-{python}-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
     information = staged.modules / f"{info.name}-{info.version}.dist-info"
     information.mkdir(parents=True)
     if info.license_file is not None:
         copy(info.license_file, information / "licenses" / "LICENSE")
-    (information / "METADATA").write_text(metadata(packages, info))
+    (information / "METADATA").write_text(metadata(packages, info), encoding="utf-8")
     (information / "WHEEL").write_text(
-        f"Wheel-Version: 1.0\nGenerator: {Path(__file__).stem}\nRoot-Is-Purelib: false\nTag: {tag}\n"
+        f"Wheel-Version: 1.0\nGenerator: {Path(__file__).stem}\nRoot-Is-Purelib: false\nTag: {tag}\n",
+        encoding="utf-8",
     )
     wheel_dir.mkdir(parents=True, exist_ok=True)
     wheel = wheel_dir / f"{info.name}-{info.version}-{tag}.whl"

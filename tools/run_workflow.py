@@ -49,7 +49,7 @@ def main() -> int:
 
 
 def load(path: Path) -> dict[str, Any]:
-    content: dict[str, Any] = yaml.safe_load(path.read_text())
+    content: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
     return content
 
 

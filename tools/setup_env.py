@@ -228,7 +228,7 @@ class Setup:
 
     def write_state(self, state: dict[str, str]) -> None:
         temporary = self.directory / "state.json.new"
-        temporary.write_text(json.dumps(state, indent=1))
+        temporary.write_text(json.dumps(state, indent=1), encoding="utf-8")
         temporary.replace(self.directory / "state.json")
 
     def log(self, step: str) -> Path:
@@ -320,7 +320,9 @@ class Setup:
             env=environment(), capture_output=True, text=True, check=False,
         )  # fmt: skip
         constraint = self.directory / "constraints.txt"
-        constraint.write_text(f"numpy=={numpy.stdout.strip()}\n" if numpy.returncode == 0 else "")
+        constraint.write_text(
+            f"numpy=={numpy.stdout.strip()}\n" if numpy.returncode == 0 else "", encoding="utf-8"
+        )
         self.pip(step, f"-c{constraint}", *dict.fromkeys(wanted))
 
     def kept_interfaces(self) -> Path | None:
@@ -372,7 +374,9 @@ class Setup:
         if self.sourced:
             # As in the wheel of the interfaces, which is not installed here.
             shutil.copyfile(PREFIX_MODULE, packages / "_usd_ros_bridge_prefix.py")
-            (packages / "usd_ros_bridge_prefix.pth").write_text("import _usd_ros_bridge_prefix\n")
+            (packages / "usd_ros_bridge_prefix.pth").write_text(
+                "import _usd_ros_bridge_prefix\n", encoding="utf-8"
+            )
         self.register_in_ament_index()
 
     def site_packages(self) -> Path:
@@ -400,14 +404,14 @@ class Setup:
             link.parent.mkdir(parents=True, exist_ok=True)
             link.unlink(missing_ok=True)
             link.symlink_to(target)
-        (index / "usd_ros_bridge").write_text("")
+        (index / "usd_ros_bridge").write_text("", encoding="utf-8")
 
     def pip(self, step: str, *arguments: str) -> None:
         command = ["-m", "pip", "--disable-pip-version-check", "install", "--no-input", "--progress-bar=off"]
         self.call(step, str(self.bin / "python"), *command, *arguments)
 
     def call(self, step: str, *command: str) -> None:
-        with self.log(step).open("w") as log:
+        with self.log(step).open("w", encoding="utf-8") as log:
             status = subprocess.run(
                 command, stdout=log, stderr=log, cwd=ROOT, env=environment(), check=False
             ).returncode

@@ -153,7 +153,7 @@ def _in_use(files: set[Path]) -> set[Path]:
     used: set[str] = set()
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            maps = (process / "maps").read_text(errors="replace").splitlines()
+            maps = (process / "maps").read_text(errors="replace", encoding="utf-8").splitlines()
             used.update(
                 fields[-1] for line in maps if (fields := line.split(maxsplit=5)) and fields[-1] in names
             )

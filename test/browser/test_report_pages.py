@@ -285,7 +285,7 @@ def test_a_texture_is_the_right_way_up(open_report, tmp_path: Path) -> None:
     image.paste((0, 0, 255), (0, 32, 32, 64))
     image.paste((255, 255, 0), (32, 32, 64, 64))
     image.save(tmp_path / "flag.png")
-    (tmp_path / "flag.usda").write_text(TEXTURED)
+    (tmp_path / "flag.usda").write_text(TEXTURED, encoding="utf-8")
     plan = load_plan(tmp_path / "flag.usda", physics=True)
     page = open_report(plan)
     page.change(lambda: page.tab.get_by_label("frame axes").uncheck())

@@ -69,7 +69,7 @@ class Clean:
     @contextmanager
     def running(self, program: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         """Starts an executable of the environment, and ends it if the test does not."""
-        with (self.directory.parent / "output").open("w") as output:
+        with (self.directory.parent / "output").open("w", encoding="utf-8") as output:
             process = subprocess.Popen(
                 [self.venv / program, *arguments], cwd=self.directory, env=self.variables,
                 stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, text=True,
@@ -83,7 +83,7 @@ class Clean:
     @property
     def output(self) -> str:
         """What the process of `running` printed."""
-        return (self.directory.parent / "output").read_text()
+        return (self.directory.parent / "output").read_text(encoding="utf-8")
 
 
 def only(pattern: str) -> Path:

@@ -170,7 +170,11 @@ def probe(namespace: str) -> Iterator[Probe]:
 
 def documented_parameters() -> set[str]:
     """Return the names in the shipped parameter file, those that are commented out included."""
-    return set(re.findall(r"^    (?:# )?([a-z_]+): \S", SHIPPED_PARAMETERS.read_text(), flags=re.MULTILINE))
+    return set(
+        re.findall(
+            r"^    (?:# )?([a-z_]+): \S", SHIPPED_PARAMETERS.read_text(encoding="utf-8"), flags=re.MULTILINE
+        )
+    )
 
 
 class TestBridge(unittest.TestCase):
@@ -249,7 +253,7 @@ class TestBridge(unittest.TestCase):
 
     def test_parameter_values(self, namespace: str, overriding: bool) -> None:
         """An argument wins over the parameter file, the file over the default; what ships is the default."""
-        shipped = yaml.safe_load(SHIPPED_PARAMETERS.read_text())["/**"]["ros__parameters"]
+        shipped = yaml.safe_load(SHIPPED_PARAMETERS.read_text(encoding="utf-8"))["/**"]["ros__parameters"]
         expected = {**shipped, "asset": str(ROVER), **(OVERRIDDEN if overriding else {})}
         with probe(namespace) as beside:
             assert beside.parameters(list(expected)) == expected

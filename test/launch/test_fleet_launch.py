@@ -153,7 +153,7 @@ def test_a_mistake_ends_the_launch(ros_domain: int, tmp_path: Path) -> None:
 def test_a_duration_in_a_parameter_file_ends_each_shard(ros_domain: int, tmp_path: Path) -> None:
     """Each after this much time: the end of one is not the end of all."""
     file = tmp_path / "parameters.yaml"
-    file.write_text("/**:\n  ros__parameters:\n    duration: 1.0\n")
+    file.write_text("/**:\n  ros__parameters:\n    duration: 1.0\n", encoding="utf-8")
     command = [*LAUNCH, f"asset:={FLEET}", "shards:=2", "backend:=kinematic", f"params_file:={file}"]
     ended = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT_S, check=False

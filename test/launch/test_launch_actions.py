@@ -109,7 +109,7 @@ def documented(word: str) -> str:
     """Return the block of docs/reference/testing.md with this word, for the rover."""
     found = re.findall(
         r"^```python\n(.*?)^```",
-        (ROOT / "docs" / "reference" / "testing.md").read_text(),
+        (ROOT / "docs" / "reference" / "testing.md").read_text(encoding="utf-8"),
         re.DOTALL | re.MULTILINE,
     )
     (text,) = [block for block in found if word in block]
@@ -119,7 +119,7 @@ def documented(word: str) -> str:
 def test_the_documented_test_passes(tmp_path: Path) -> None:
     """As its reader runs it."""
     file = tmp_path / "test_robot.py"
-    file.write_text(documented("bridge_test_description"))
+    file.write_text(documented("bridge_test_description"), encoding="utf-8")
     assert "1 passed" in run(tmp_path, sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(file))
 
 

@@ -172,7 +172,7 @@ def generate_launch_description():
 def test_set_parameter_around_the_launch_file_has_its_effect(tmp_path: Path) -> None:
     """Also that the node has the name that the argument gives it."""
     around = tmp_path / "around.launch.py"
-    around.write_text(SET_PARAMETER.format(file=str(LAUNCH_FILE), asset=str(ROVER)))
+    around.write_text(SET_PARAMETER.format(file=str(LAUNCH_FILE), asset=str(ROVER)), encoding="utf-8")
     launched = subprocess.Popen(["ros2", "launch", str(around)], cwd=tmp_path)
     try:
         deadline = time.monotonic() + TIMEOUT_S
@@ -216,7 +216,7 @@ def test_interrupt_of_ros2_launch(tmp_path: Path) -> None:
     rclpy.init(context=context)
     node = rclpy.create_node("waits_for_the_rover", context=context)
     try:
-        with output.open("w") as stream:
+        with output.open("w", encoding="utf-8") as stream:
             launched = subprocess.Popen(command, cwd=tmp_path, stdout=stream, stderr=subprocess.STDOUT)
             try:
                 heard, _ = wait_for_message(
@@ -230,7 +230,7 @@ def test_interrupt_of_ros2_launch(tmp_path: Path) -> None:
     finally:
         node.destroy_node()
         rclpy.shutdown(context=context)
-    text = output.read_text()
+    text = output.read_text(encoding="utf-8")
     assert heard, text
     assert status == 0, text
     assert "process has finished cleanly" in text

@@ -31,7 +31,7 @@ COMMANDS = sorted(
     {
         (match[1], match[2].strip())
         for page in PAGES
-        for match in _COMMAND.finditer(page.read_text().replace("`", " "))
+        for match in _COMMAND.finditer(page.read_text(encoding="utf-8").replace("`", " "))
     }
 )
 
@@ -45,7 +45,7 @@ def test_launch_file_of_a_page_can_be_loaded(
     # Written by commands of the page, which test_pages.py runs.
     for name in _READ.findall(block.text):
         if not (tmp_path / name).exists():
-            (tmp_path / name).write_text("{}")
+            (tmp_path / name).write_text("{}", encoding="utf-8")
     source = PythonLaunchDescriptionSource(str(tmp_path / block.title))
     assert source.get_launch_description(LaunchContext()).entities
 
@@ -79,7 +79,7 @@ def test_launch_file_of_a_page_starts_nodes_in_the_namespace_of_the_robot(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     files = write_page_files(page, tmp_path)
-    (tmp_path / "arm.urdf").write_text('<robot name="arm"/>')
+    (tmp_path / "arm.urdf").write_text('<robot name="arm"/>', encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     source = PythonLaunchDescriptionSource(str(files[launch_file]))
     description = source.get_launch_description(LaunchContext())

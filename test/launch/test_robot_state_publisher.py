@@ -127,14 +127,14 @@ def launched(tmp_path: Path, where: str, **arguments: str) -> Iterator[Beside]:
     output = tmp_path / f"output_{arguments.get('package', OURS)}"
     beside = Beside(where)
     try:
-        with output.open("w") as stream:
+        with output.open("w", encoding="utf-8") as stream:
             child = subprocess.Popen(command, cwd=tmp_path, stdout=stream, stderr=subprocess.STDOUT)
             try:
                 yield beside
                 child.send_signal(signal.SIGINT)
                 status = child.wait(timeout=TIMEOUT_S)
             except BaseException:
-                print(output.read_text())
+                print(output.read_text(encoding="utf-8"))
                 child.send_signal(signal.SIGINT)
                 raise
             finally:
@@ -145,8 +145,8 @@ def launched(tmp_path: Path, where: str, **arguments: str) -> Iterator[Beside]:
                     child.wait()
     finally:
         beside.close()
-    assert status == 0, output.read_text()
-    assert "Traceback" not in output.read_text()
+    assert status == 0, output.read_text(encoding="utf-8")
+    assert "Traceback" not in output.read_text(encoding="utf-8")
 
 
 def said(

@@ -43,7 +43,9 @@ def fake_rviz(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         (index / package).touch()
         executable = prefix / "lib" / package / program
         executable.parent.mkdir(parents=True)
-        executable.write_text(f'#!/bin/sh\necho "{program} $* domain=$ROS_DOMAIN_ID" >> {written}\n')
+        executable.write_text(
+            f'#!/bin/sh\necho "{program} $* domain=$ROS_DOMAIN_ID" >> {written}\n', encoding="utf-8"
+        )
         executable.chmod(0o755)
     monkeypatch.setenv("AMENT_PREFIX_PATH", f"{prefix}{os.pathsep}{os.environ.get('AMENT_PREFIX_PATH', '')}")
     return written
@@ -106,13 +108,13 @@ def launched(written: Path, *arguments: str) -> list[str]:
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
-    return sorted(written.read_text().splitlines())
+    return sorted(written.read_text(encoding="utf-8").splitlines())
 
 
 def configuration(command: str) -> dict[str, Any]:
     match = re.match(r"-d (\S+)", command)
     assert match is not None
-    document = yaml.safe_load(Path(match[1]).read_text())
+    document = yaml.safe_load(Path(match[1]).read_text(encoding="utf-8"))
     found = document["Visualization Manager"]
     assert isinstance(found, dict)
     return found
@@ -152,7 +154,9 @@ def test_several_robots_are_on_one_tf_and_linked(fake_rviz: Path) -> None:
 @pytest.mark.parametrize("by", ["argument", "file"])
 def test_what_the_user_says_of_tf_output_counts(fake_rviz: Path, tmp_path: Path, by: str) -> None:
     file = tmp_path / "parameters.yaml"
-    file.write_text("/**:\n  ros__parameters:\n    tf_output: global\n    contexts: ['/Fleet/arm']\n")
+    file.write_text(
+        "/**:\n  ros__parameters:\n    tf_output: global\n    contexts: ['/Fleet/arm']\n", encoding="utf-8"
+    )
     given = {"tf_output": "global"} if by == "argument" else {"params_file": str(file)}
     found, context = visited(BRIDGE, asset=str(FLEET), rviz="true", **given)
     assert context.launch_configurations["tf_output"] == given.get("tf_output", "")
@@ -236,7 +240,8 @@ def test_ros2_launch_starts_it_in_the_domain_of_the_robots(fake_rviz: Path, tmp_
     asset = tmp_path / "arm.usda"
     asset.write_text(
         '#usda 1.0\n(\n    defaultPrim = "arm"\n    metersPerUnit = 1\n    upAxis = "Z"\n)\n'
-        f'def "arm" (\n    prepend references = @{ARM}@\n)\n{{\n    int ros:context:domain_id = 87\n}}\n'
+        f'def "arm" (\n    prepend references = @{ARM}@\n)\n{{\n    int ros:context:domain_id = 87\n}}\n',
+        encoding="utf-8",
     )
     (line,) = launched(fake_rviz, f"asset:={asset}")
     assert line.endswith(" domain=87")

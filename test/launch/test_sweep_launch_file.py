@@ -61,9 +61,11 @@ rclpy.spin(node)
 
 def test_runs_of_a_launch_file_side_by_side(tmp_path: Path) -> None:
     """Two at a time: a run that heard the commands of another one would have its speed."""
-    (tmp_path / "drive.py").write_text(NODE)
-    (tmp_path / "drive.launch.py").write_text(LAUNCH.replace("NODE", str(tmp_path / "drive.py")))
-    (tmp_path / "sweep.yaml").write_text(SWEEP)
+    (tmp_path / "drive.py").write_text(NODE, encoding="utf-8")
+    (tmp_path / "drive.launch.py").write_text(
+        LAUNCH.replace("NODE", str(tmp_path / "drive.py")), encoding="utf-8"
+    )
+    (tmp_path / "sweep.yaml").write_text(SWEEP, encoding="utf-8")
     result = run_sweep(load_sweep(tmp_path / "sweep.yaml"), output=tmp_path / "results", workers=2)
     rows = result.table().to_pylist()
     assert [row["outcome"] for row in rows] == ["stopped"] * 4, [row["reason"] for row in rows]

@@ -64,7 +64,7 @@ class BridgeProcess:
 
     @property
     def output(self) -> str:
-        return self._log.read_text(errors="replace")
+        return self._log.read_text(errors="replace", encoding="utf-8")
 
     @property
     def alive(self) -> bool:

@@ -182,7 +182,7 @@ def fingerprint(urdf: Path) -> str:
 def prepare(name: str, urdf: Path, package: Path, output: Path) -> None:
     stamp = fingerprint(urdf)
     target = output / name
-    if (target / "stamp").is_file() and (target / "stamp").read_text() == stamp:
+    if (target / "stamp").is_file() and (target / "stamp").read_text(encoding="utf-8") == stamp:
         return
     print(f"test-robots: converting {name}", file=sys.stderr)
     partial = output / f".{name}.partial"
@@ -192,8 +192,8 @@ def prepare(name: str, urdf: Path, package: Path, output: Path) -> None:
     asset = Path(converter.convert(str(urdf), str(partial)).path)
     stage = Usd.Stage.Open(str(asset))
     content = oracle(urdf, asset.name) | {"default_prim": stage.GetDefaultPrim().GetName()}
-    (partial / "oracle.json").write_text(json.dumps(content))
-    (partial / "stamp").write_text(stamp)
+    (partial / "oracle.json").write_text(json.dumps(content), encoding="utf-8")
+    (partial / "stamp").write_text(stamp, encoding="utf-8")
     shutil.rmtree(target, ignore_errors=True)
     partial.rename(target)
 
@@ -206,7 +206,7 @@ def write_sources(package: Path, output: Path) -> None:
     paths = {name: str(package / "robots" / urdf) for name, urdf in (ROBOTS | IMPORTED).items()}
     paths["panda_gripper"] = str(gripper.locate())
     output.mkdir(parents=True, exist_ok=True)
-    (output / "sources.json").write_text(json.dumps(paths))
+    (output / "sources.json").write_text(json.dumps(paths), encoding="utf-8")
 
 
 def main() -> None:

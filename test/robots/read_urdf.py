@@ -84,4 +84,4 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    json.dump(answer(json.loads(Path(sys.argv[1]).read_text())), sys.stdout)
+    json.dump(answer(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))), sys.stdout)

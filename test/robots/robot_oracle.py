@@ -65,7 +65,7 @@ class RobotOracle:
 
 
 def load_oracle(directory: Path) -> RobotOracle:
-    content = json.loads((directory / "oracle.json").read_text())
+    content = json.loads((directory / "oracle.json").read_text(encoding="utf-8"))
     links = tuple(content["links"])
     configurations = tuple(
         Configuration(

@@ -121,7 +121,7 @@ def sources() -> Mapping[str, Path]:
     directory = os.environ.get(DIRECTORY_VARIABLE)
     if directory is None:
         pytest.skip(f"{DIRECTORY_VARIABLE} is not set: `make test-robots` sets it")
-    content = json.loads((Path(directory) / "sources.json").read_text())
+    content = json.loads((Path(directory) / "sources.json").read_text(encoding="utf-8"))
     return {name: Path(path) for name, path in content.items()}
 
 
@@ -258,7 +258,7 @@ def test_an_imported_directory_can_be_moved(imported: Callable[[str], Imported],
     robot = imported("anymal")
     texts = list(robot.directory.rglob("*.usda"))
     assert texts
-    assert not any(str(robot.directory.parent) in path.read_text() for path in texts)
+    assert not any(str(robot.directory.parent) in path.read_text(encoding="utf-8") for path in texts)
     shutil.copytree(robot.directory, tmp_path / "elsewhere")
     shown = [inspect(robot.layer), inspect(tmp_path / "elsewhere/robot.usda")]
     assert len(shown[0]["robots"][0]["joints"]) > 12
@@ -333,7 +333,8 @@ def test_an_import_that_is_ended_leaves_no_asset_and_no_process(
     model = tmp_path / "robot.xml"
     model.write_text(
         '<mujoco model="arm"><asset><mesh name="arm" file="arm.stl"/></asset>'
-        '<worldbody><body><geom type="mesh" mesh="arm"/></body></worldbody></mujoco>'
+        '<worldbody><body><geom type="mesh" mesh="arm"/></body></worldbody></mujoco>',
+        encoding="utf-8",
     )
     process = subprocess.Popen(
         [CONSOLE_SCRIPT, "import", model, "-o", tmp_path / "arm"],
@@ -342,7 +343,9 @@ def test_an_import_that_is_ended_leaves_no_asset_and_no_process(
     )
     # Opening this end succeeds as soon as the converter has opened the other one.
     with (tmp_path / "arm.stl").open("wb"):
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        children = (
+            Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="utf-8").split()
+        )
         descriptors = [os.pidfd_open(int(child)) for child in children]
         assert len(descriptors) == 1
         process.send_signal(number)
@@ -353,16 +356,19 @@ def test_an_import_that_is_ended_leaves_no_asset_and_no_process(
             assert ended, "the converter goes on"
     assert not (tmp_path / "arm").exists()
     (tmp_path / "arm.stl").unlink()
-    model.write_text('<mujoco model="arm"><worldbody><body><geom size="1"/></body></worldbody></mujoco>')
+    model.write_text(
+        '<mujoco model="arm"><worldbody><body><geom size="1"/></body></worldbody></mujoco>', encoding="utf-8"
+    )
     assert run_import(model, "-o", tmp_path / "arm").returncode == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["arm", "robot.xml"]
 
 
 def test_a_mesh_that_cannot_be_read_leaves_no_asset(sources: Mapping[str, Path], tmp_path: Path) -> None:
-    (tmp_path / "arm.stl").write_text("solid, but no mesh")
+    (tmp_path / "arm.stl").write_text("solid, but no mesh", encoding="utf-8")
     (tmp_path / "robot.urdf").write_text(
         '<robot name="arm"><link name="base"><visual><geometry><mesh filename="arm.stl"/></geometry></visual>'
-        "</link></robot>"
+        "</link></robot>",
+        encoding="utf-8",
     )
     done = run_import(tmp_path / "robot.urdf", "-o", tmp_path / "arm")
     assert done.returncode == 2
@@ -374,7 +380,8 @@ def test_a_mesh_that_cannot_be_read_leaves_no_asset(sources: Mapping[str, Path],
 
 def test_an_mjcf_that_mujoco_refuses_is_one_line(sources: Mapping[str, Path], tmp_path: Path) -> None:
     (tmp_path / "robot.xml").write_text(
-        '<mujoco model="arm"><worldbody><body><geom type="ball"/></body></worldbody></mujoco>'
+        '<mujoco model="arm"><worldbody><body><geom type="ball"/></body></worldbody></mujoco>',
+        encoding="utf-8",
     )
     done = run_import(tmp_path / "robot.xml", "-o", tmp_path / "arm")
     assert done.returncode == 2

@@ -21,7 +21,10 @@ PAGE = "your_urdf_moves.md"
 
 
 def texts(directory: Path) -> dict[str, str]:
-    return {str(path.relative_to(directory)): path.read_text() for path in directory.rglob("*.usda")}
+    return {
+        str(path.relative_to(directory)): path.read_text(encoding="utf-8")
+        for path in directory.rglob("*.usda")
+    }
 
 
 @pytest.mark.skipif(
@@ -38,6 +41,6 @@ def test_recorded_conversion_is_that_of_the_converter(tmp_path: Path) -> None:
     if os.environ.get("RECORD_CONVERSION"):
         shutil.rmtree(RECORDING / "elbow_arm")
         shutil.copytree(asset, RECORDING / "elbow_arm")
-        (RECORDING / "elbow_arm.sha256").write_text(f"{digest}\n")
-    assert (RECORDING / "elbow_arm.sha256").read_text().strip() == digest
+        (RECORDING / "elbow_arm.sha256").write_text(f"{digest}\n", encoding="utf-8")
+    assert (RECORDING / "elbow_arm.sha256").read_text(encoding="utf-8").strip() == digest
     assert texts(asset) == texts(RECORDING / "elbow_arm")

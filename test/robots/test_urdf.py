@@ -67,7 +67,7 @@ def ask_pinocchio(tmp_path: Path, **request: Any) -> Read:
     if not PINOCCHIO.is_file():
         pytest.skip(f"{PINOCCHIO} is missing: `make test-robots` makes it")
     file = tmp_path / "request.json"
-    file.write_text(json.dumps({"configurations": [], **request}))
+    file.write_text(json.dumps({"configurations": [], **request}), encoding="utf-8")
     result = subprocess.run(
         [str(PINOCCHIO), str(READER), str(file)],
         capture_output=True,

@@ -52,9 +52,9 @@ class Mistake:
         copy = folder / self.asset
         shutil.copytree(EXAMPLES / self.asset, copy)
         edited = copy / self.layer
-        text = edited.read_text()
+        text = edited.read_text(encoding="utf-8")
         assert text.count(self.old) == 1, f"{self.old!r} occurs {text.count(self.old)} times in {edited}"
-        edited.write_text(text.replace(self.old, self.new))
+        edited.write_text(text.replace(self.old, self.new), encoding="utf-8")
         return copy / f"{self.asset}.usda"
 
 

@@ -178,7 +178,7 @@ class DocWalk:
         if step.writes:
             path = self.current / step.writes
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(block.text)
+            path.write_text(block.text, encoding="utf-8")
         elif "background" in keys:
             self._start(step)
         else:
@@ -201,7 +201,7 @@ class DocWalk:
         """Return the directory in which the reader is."""
         if not self._state.exists():
             return self._directory
-        (line,) = self._state.read_text().splitlines()[-1:]
+        (line,) = self._state.read_text(encoding="utf-8").splitlines()[-1:]
         return Path(shlex.split(line)[1])
 
     def stop(self, title: str = "") -> None:

@@ -147,7 +147,7 @@ def _entry(example: Example) -> str:
     options, _ = OPTIONS.get(example.code, ("", None))
     with_options = f", with {options}" if options else ""
     name = example.file.name
-    asset = example.file.read_text().removeprefix(HEADER)
+    asset = example.file.read_text(encoding="utf-8").removeprefix(HEADER)
     findings = "".join(f"{line}\n" for line in example.lines)
     return (
         f"### {example.code}\n\n[{name}](../../test/assets/findings/{name}){with_options}:\n\n"

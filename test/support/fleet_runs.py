@@ -51,7 +51,7 @@ def children(parent: int) -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
-                state, of, *_ = (entry / "stat").read_text().rpartition(")")[2].split()
+                state, of, *_ = (entry / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
                 if int(of) == parent and state != "Z":
                     found.append(int(entry.name))
     return found
@@ -68,7 +68,9 @@ def command_of(process_id: int) -> list[str]:
 def is_running(process_id: int) -> bool:
     """Return whether a process has not ended."""
     try:
-        return Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return (
+            Path(f"/proc/{process_id}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
+        )
     except OSError:
         return False
 

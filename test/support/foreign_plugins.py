@@ -26,13 +26,15 @@ def install_plugin(
     """
     info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", encoding="utf-8"
+    )
     lines = []
     for group, points in entry_points.items():
         lines += [f"[usd_ros_bridge.{group}]", *(f"{key} = {value}" for key, value in points.items()), ""]
-    (info / "entry_points.txt").write_text("\n".join(lines))
+    (info / "entry_points.txt").write_text("\n".join(lines), encoding="utf-8")
     for module, text in modules.items():
-        (folder / f"{module}.py").write_text(dedent(text))
+        (folder / f"{module}.py").write_text(dedent(text), encoding="utf-8")
 
 
 SCALED_ARM = """#usda 1.0

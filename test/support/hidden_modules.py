@@ -32,7 +32,7 @@ def start_without(
             OpenUSD.
         variables: More environment variables.
     """
-    (directory / "sitecustomize.py").write_text(_HIDDEN.format(modules=modules.split(",")))
+    (directory / "sitecustomize.py").write_text(_HIDDEN.format(modules=modules.split(",")), encoding="utf-8")
     path = os.pathsep.join(filter(None, [str(directory), os.environ.get("PYTHONPATH", "")]))
     cache = str(directory / "cache")
     return subprocess.run(

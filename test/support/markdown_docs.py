@@ -53,12 +53,12 @@ def page_path(name: str) -> Path:
 
 def page_text(name: str) -> str:
     """The text of the page with a file name."""
-    return page_path(name).read_text()
+    return page_path(name).read_text(encoding="utf-8")
 
 
 def blocks(page: Path) -> list[Block]:
     """All fenced blocks of a page, in order."""
-    text = page.read_text()
+    text = page.read_text(encoding="utf-8")
     return [
         Block(
             page.name,
@@ -117,10 +117,10 @@ def without_blocks(text: str) -> str:
 
 def links(page: Path) -> list[str]:
     """The targets of all links and pictures of a page."""
-    return [match["target"] for match in _LINK.finditer(without_blocks(page.read_text()))]
+    return [match["target"] for match in _LINK.finditer(without_blocks(page.read_text(encoding="utf-8")))]
 
 
 def anchors(page: Path) -> set[str]:
     """The anchors that GitHub gives a page's headings."""
-    titles = (match["title"] for match in _HEADING.finditer(_FENCE.sub("", page.read_text())))
+    titles = (match["title"] for match in _HEADING.finditer(_FENCE.sub("", page.read_text(encoding="utf-8"))))
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}

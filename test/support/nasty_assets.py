@@ -42,5 +42,5 @@ def Xform "robot" (
 def write_nasty_asset(directory: Path) -> Path:
     """Write the asset, in a file whose name is markup, too. Return the file."""
     path = directory / "<img src=x onerror=window.broken=3>&amp;.usda"
-    path.write_text(_ROBOT.format(markup=MARKUP))
+    path.write_text(_ROBOT.format(markup=MARKUP), encoding="utf-8")
     return path

@@ -19,5 +19,5 @@ def write_page_files(page: str, directory: Path) -> dict[str, Path]:
         if block.title and block.language not in ("sh", "text"):
             written[block.title] = directory / block.title
             written[block.title].parent.mkdir(parents=True, exist_ok=True)
-            written[block.title].write_text(block.text)
+            written[block.title].write_text(block.text, encoding="utf-8")
     return written

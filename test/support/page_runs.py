@@ -86,7 +86,7 @@ def children(process_id: int) -> list[int]:
     for task in Path(f"/proc/{process_id}/task").iterdir():
         # A thread may end meanwhile.
         with suppress(OSError):
-            found += [int(each) for each in (task / "children").read_text().split()]
+            found += [int(each) for each in (task / "children").read_text(encoding="utf-8").split()]
     return found
 
 
@@ -99,7 +99,7 @@ def command_line(process_id: int) -> bytes:
 
 def is_running(process_id: int) -> bool:
     try:
-        state = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0]
+        state = Path(f"/proc/{process_id}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
     except OSError:
         return False
     return state != "Z"

@@ -17,13 +17,13 @@ class Suite:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        (folder / "pytest.ini").write_text("[pytest]\n")
+        (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
 
     def write(self, name: str, text: str) -> Path:
         """Write a file; ROVER stands for the path of the rover."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(dedent(text).lstrip("\n").replace("ROVER", repr(str(ROVER))))
+        path.write_text(dedent(text).lstrip("\n").replace("ROVER", repr(str(ROVER))), encoding="utf-8")
         return path
 
     def run(self, *arguments: str, timeout: float = 200.0) -> subprocess.CompletedProcess[str]:

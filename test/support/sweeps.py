@@ -47,7 +47,7 @@ def drive(run):
 def write_driver(directory: Path) -> None:
     """Write the driver into the directory of a sweep."""
     directory.mkdir(exist_ok=True)
-    (directory / "driver.py").write_text(DRIVER)
+    (directory / "driver.py").write_text(DRIVER, encoding="utf-8")
 
 
 def small_sweep(directory: Path, **fields: Any) -> Sweep:
@@ -89,7 +89,9 @@ def write_sweep(directory: Path, *, count: int = 2, acts: Sequence[str] = ("driv
     """Write a sweep file: `count` speeds, times `acts`. Return it."""
     write_driver(directory)
     path = directory / "small.yaml"
-    path.write_text(FILE.replace("COUNT", str(count)).replace("[ACT]", f"[{', '.join(acts)}]") + more)
+    path.write_text(
+        FILE.replace("COUNT", str(count)).replace("[ACT]", f"[{', '.join(acts)}]") + more, encoding="utf-8"
+    )
     return path
 
 

@@ -151,11 +151,13 @@ def pytest_xdist_auto_num_workers() -> int:
 
 def _free_memory() -> int:
     """Return the memory that is free for this process, bytes: of the machine, or of its container."""
-    found = re.search(r"^MemAvailable:\s+(\d+) kB$", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    found = re.search(
+        r"^MemAvailable:\s+(\d+) kB$", Path("/proc/meminfo").read_text(encoding="utf-8"), re.MULTILINE
+    )
     free = int(found[1]) << 10 if found else 1 << 62
     limit, used = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
-    if limit.is_file() and (text := limit.read_text().strip()).isdecimal():
-        free = min(free, max(int(text) - int(used.read_text()), 0))
+    if limit.is_file() and (text := limit.read_text(encoding="utf-8").strip()).isdecimal():
+        free = min(free, max(int(text) - int(used.read_text(encoding="utf-8")), 0))
     return free
 
 

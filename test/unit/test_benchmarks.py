@@ -146,7 +146,7 @@ def test_results_have_exactly_the_documented_keys(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     given_results = [result(target=Target(2.0)), result("other", 1234.5678)]
     report.write_json(path, given_results, Machine.here())
-    first, second = json.loads(path.read_text())
+    first, second = json.loads(path.read_text(encoding="utf-8"))
     assert set(first) == set(second) == KEYS
     assert set(first["machine"]) == MACHINE_KEYS
     assert (first["value"], first["target"], first["met"]) == (3.0, 2.0, False)
@@ -159,7 +159,7 @@ def test_results_have_exactly_the_documented_keys(tmp_path: Path) -> None:
 def test_committed_results_are_consistent() -> None:
     if not report.RESULTS.exists():
         pytest.skip("benchmarks/results.json is not there yet: make bench writes it")
-    entries = json.loads(report.RESULTS.read_text())
+    entries = json.loads(report.RESULTS.read_text(encoding="utf-8"))
     assert entries
     for entry in entries:
         assert set(entry) == KEYS
@@ -285,7 +285,7 @@ def run_command(
 
 def test_complete_runs_write_the_results(monkeypatch: pytest.MonkeyPatch, results_file: Path) -> None:
     assert run_command(monkeypatch, {"frames": good}) == 0
-    assert json.loads(results_file.read_text())[0]["name"] == "good.figure"
+    assert json.loads(results_file.read_text(encoding="utf-8"))[0]["name"] == "good.figure"
 
 
 @pytest.mark.parametrize("arguments", [["--quick"], ["--only", "frames"]])
@@ -311,12 +311,12 @@ def test_benchmarks_of_fleets_have_a_file_of_their_own(
     assert run_command(monkeypatch, chosen, *both, "--quick") == 0
     assert not fleet_file.exists()
     assert run_command(monkeypatch, chosen, *both) == 0
-    assert [each["name"] for each in json.loads(fleet_file.read_text())] == [
+    assert [each["name"] for each in json.loads(fleet_file.read_text(encoding="utf-8"))] == [
         f"{name}.figure" for name in registry.FLEET
     ]
     assert not results_file.exists()
     assert run_command(monkeypatch, chosen | {registry.FLEET[0]: failing}) == 1
-    assert [each["name"] for each in json.loads(results_file.read_text())] == [
+    assert [each["name"] for each in json.loads(results_file.read_text(encoding="utf-8"))] == [
         "frames.figure",
         "failing.first",
     ]
@@ -334,7 +334,7 @@ def test_a_missed_target_is_no_failure(monkeypatch: pytest.MonkeyPatch, results_
         yield result("slow.figure", 100.0, Target(1.0))
 
     assert run_command(monkeypatch, {"frames": slow}) == 0
-    assert json.loads(results_file.read_text())[0]["met"] is False
+    assert json.loads(results_file.read_text(encoding="utf-8"))[0]["met"] is False
 
 
 def test_every_benchmark_is_a_module_with_run() -> None:
@@ -423,7 +423,7 @@ def test_chains_are_the_same_robot_in_usd_and_urdf(tmp_path: Path) -> None:
     write_urdf(tmp_path / "chain.urdf", 7)
     plan = load_plan(tmp_path / "chain.usda")
     (robot,) = plan.robots
-    urdf = (tmp_path / "chain.urdf").read_text()
+    urdf = (tmp_path / "chain.urdf").read_text(encoding="utf-8")
     joints = re.findall(
         r'<joint name="(\w+)" type="revolute"><parent link="(\w+)"/><child link="(\w+)"/>', urdf
     )

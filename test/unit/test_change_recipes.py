@@ -37,15 +37,15 @@ class Tree:
         path = self.root / name
         assert not path.exists()
         self._originals[path] = None
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
 
     def replace(self, name: str, old: str, new: str) -> None:
         """Replace a text that stands once in a file."""
         path = self.root / name
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
         assert text.count(old) == 1, f"{name} has {old!r} {text.count(old)} times"
         self._originals.setdefault(path, text)
-        path.write_text(text.replace(old, new))
+        path.write_text(text.replace(old, new), encoding="utf-8")
 
     def before(self, name: str, anchor: str, new: str) -> None:
         """Insert text before another one that stands once in a file."""
@@ -60,7 +60,7 @@ class Tree:
             if text is None:
                 path.unlink()
             else:
-                path.write_text(text)
+                path.write_text(text, encoding="utf-8")
         self._originals.clear()
 
     def python(self, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -163,7 +163,7 @@ def test_add_a_message_type(tree: Tree, tmp_path: Path) -> None:
         "| `geometry_msgs/msg/PointStamped` | position of the body in the world |\n",
     )
     tree.test(table)
-    (tmp_path / "rover.usda").write_text(STAGE)
+    (tmp_path / "rover.usda").write_text(STAGE, encoding="utf-8")
     printed = tree.run(
         "from pathlib import Path\n"
         "from usd_ros_bridge import BridgeOptions, load_plan\n"
@@ -308,7 +308,7 @@ def test_add_a_signal_of_sweeps(tree: Tree) -> None:
     tree.replace("docs/reference/sweep_file.md", "| `travelled` |", "| `zero` | 0 | |\n| `travelled` |")
     tree.test(*tests, expected="failed")
     # The name stands twice: of stop conditions, and of metrics.
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     tree.replace(
         schema, text, re.sub(r'^( *)"travelled",$', r'\1"zero",\n\1"travelled",', text, flags=re.MULTILINE)
     )
@@ -383,19 +383,23 @@ def test_add_an_option(tree: Tree) -> None:
     # No change: the file is restored with all others.
     tree.before("docs/reference/parameters.md", "<!-- table: node parameters -->", "")
     assert tree.python("tools/reference_tables.py", "--write").returncode == 0
-    assert "| `patience` |" in (tree.root / "docs" / "reference" / "parameters.md").read_text()
+    assert "| `patience` |" in (tree.root / "docs" / "reference" / "parameters.md").read_text(
+        encoding="utf-8"
+    )
     tree.test(*tests)
 
 
 def test_add_a_schema_attribute(tree: Tree, tmp_path: Path) -> None:
     test = "test/unit/usd/test_closed_world.py"
     schema = tree.root / "usd_ros_bridge" / "usd" / "schemas" / "generatedSchema.usda"
-    (head,) = re.findall(r'class "RosContextAPI" \(.*?\)\n\{\n', schema.read_text(), re.DOTALL)
+    (head,) = re.findall(
+        r'class "RosContextAPI" \(.*?\)\n\{\n', schema.read_text(encoding="utf-8"), re.DOTALL
+    )
     tree.after(schema.relative_to(tree.root).as_posix(), head, '    string ros:context:mood = "calm"\n')
     tree.test(test, expected="failed")
     records = tree.root / "usd_ros_bridge" / "model" / "records.py"
     pattern = r'^    \w+: [^\n]* = attribute\("ros:context:domain_id".*\n'
-    (field,) = re.findall(pattern, records.read_text(), re.MULTILINE)
+    (field,) = re.findall(pattern, records.read_text(encoding="utf-8"), re.MULTILINE)
     tree.after(
         "usd_ros_bridge/model/records.py",
         field,
@@ -404,7 +408,8 @@ def test_add_a_schema_attribute(tree: Tree, tmp_path: Path) -> None:
     tree.test(test)
     asset = tmp_path / "robot.usda"
     asset.write_text(
-        STAGE.replace("    double3 xformOp", '    string ros:context:mood = "brave"\n    double3 xformOp')
+        STAGE.replace("    double3 xformOp", '    string ros:context:mood = "brave"\n    double3 xformOp'),
+        encoding="utf-8",
     )
     printed = tree.run(
         "from usd_ros_bridge.usd.open import open_stage\n"
@@ -425,7 +430,7 @@ def test_add_a_rule_of_the_rep(tree: Tree) -> None:
         '        findings.warning("2.1.namespace", record.path, "capital letters", "use small ones")\n\n\n',
     )
     tree.after(contexts, '    segment = record.namespace or ""\n', "    _check_case(record, findings)\n")
-    small = (tree.root / "test" / "assets" / "context_namespace.usda").read_text()
+    small = (tree.root / "test" / "assets" / "context_namespace.usda").read_text(encoding="utf-8")
     assert '"robot_1"' in small
     tree.write("test/assets/context_case.usda", small.replace('"robot_1"', '"Robot_1"'))
     golden = "test/golden/context_case.json"
@@ -434,7 +439,7 @@ def test_add_a_rule_of_the_rep(tree: Tree) -> None:
     try:
         tree.test(f"{test}[context_case]", update=True)
         tree.test(f"{test}[context_case]")
-        found = json.loads((tree.root / golden).read_text())["diagnostics"]
+        found = json.loads((tree.root / golden).read_text(encoding="utf-8"))["diagnostics"]
         assert [each["message"] for each in found if each["message"] == "capital letters"] == [
             "capital letters"
         ]

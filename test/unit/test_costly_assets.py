@@ -124,7 +124,7 @@ def costs(asset: Path, measure: Measure) -> dict[str, float]:
 
 def write(directory: Path, name: str, size: int) -> Path:
     file = directory / f"{name}_{size}.usda"
-    file.write_text(f"{HEADER}{ASSETS[name][0](size)}}}\n")
+    file.write_text(f"{HEADER}{ASSETS[name][0](size)}}}\n", encoding="utf-8")
     return file
 
 

@@ -32,9 +32,9 @@ def build(folder: Path) -> subprocess.CompletedProcess[str]:
 def write(folder: Path, *, manifest: str = MANIFEST, **definitions: str) -> Path:
     (folder / "msg").mkdir()
     if manifest:
-        (folder / "package.xml").write_text(manifest)
+        (folder / "package.xml").write_text(manifest, encoding="utf-8")
     for name, text in definitions.items():
-        (folder / "msg" / f"{name}.msg").write_text(text)
+        (folder / "msg" / f"{name}.msg").write_text(text, encoding="utf-8")
     return folder
 
 

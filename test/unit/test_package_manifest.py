@@ -72,7 +72,7 @@ def dependencies(*tags: str) -> set[str]:
 def imports(folder: Path) -> Iterator[tuple[str, str]]:
     """The first names of all imported modules, with the file."""
     for path in folder.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names: list[str] = []
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]

@@ -70,7 +70,7 @@ def test_its_descriptions_are_those_made_here(planner, tmp_path):
 
 
 def test_a_directory_that_cannot_be_written_costs_the_meshes_alone(planner, tmp_path):
-    (tmp_path / "file").write_text("")
+    (tmp_path / "file").write_text("", encoding="utf-8")
     got = planner.plan(job(ARM, describes=True, mesh_directory=str(tmp_path / "file" / "meshes")))
     ((robot, urdf),) = StageSession(got.stage).take_describer().descriptions()
     assert robot == 0

@@ -38,7 +38,7 @@ def install(site: Path, name: str, points: dict[str, str], **modules: str) -> No
 
 
 def test_built_in_and_foreign_entries_are_alike(site: Path) -> None:
-    (site / "plugin_builtin_two.py").write_text("TWO = 2\n")
+    (site / "plugin_builtin_two.py").write_text("TWO = 2\n", encoding="utf-8")
     install(site, "more-numbers", {"three": "plugin_three:THREE"}, plugin_three="THREE = 3\n")
     registry = make_registry()
 

@@ -70,7 +70,7 @@ def test_a_missing_module_is_one_line_with_the_remedy(
 
 
 def test_the_remedies_are_the_versions_of_the_package() -> None:
-    tree = ast.parse((ROOT / "setup.py").read_text())
+    tree = ast.parse((ROOT / "setup.py").read_text(encoding="utf-8"))
     texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
     for needed in (requirements.OPENUSD, requirements.MUJOCO):
         _, _, what = needed.remedy.partition('pip install "')

@@ -72,7 +72,7 @@ def test_no_python(clone: Path) -> None:
 @pytest.mark.process
 def test_wrong_python(clone: Path) -> None:
     old = clone.parent / "old-python"
-    old.write_text("#!/bin/sh\nexit 1\n")
+    old.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
     old.chmod(0o755)
     assert f"PYTHON={old}" in the_line(make(clone, "setup", PYTHON=str(old)))
 
@@ -97,7 +97,8 @@ def test_no_python_headers(clone: Path) -> None:
     path.mkdir()
     gcc = path / "gcc"
     gcc.write_text(
-        f'#!/bin/bash\ntext=$(cat)\n[[ $text == *Python.h* ]] && exit 1\n{shutil.which("gcc")} "$@" <<<"$text"\n'
+        f'#!/bin/bash\ntext=$(cat)\n[[ $text == *Python.h* ]] && exit 1\n{shutil.which("gcc")} "$@" <<<"$text"\n',
+        encoding="utf-8",
     )
     gcc.chmod(0o755)
     line = the_line(make(clone, "setup", tools=("g++", "as", "ld"), PYTHON=PYTHON))
@@ -113,14 +114,14 @@ def test_unknown_distribution(clone: Path) -> None:
 
 def test_jazzy_is_the_default(tool: SimpleNamespace, tmp_path: Path) -> None:
     assert tool.Setup(tmp_path / "venv", "", []).distro == "jazzy"
-    makefile = (ROOT / "Makefile").read_text()
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert "VENV ?= $(if $(filter-out jazzy,$(ROS)),.venv-$(ROS),.venv)" in makefile
 
 
 @pytest.mark.process
 def test_foreign_environment_is_not_touched(clone: Path) -> None:
     (clone / ".venv").mkdir()
-    (clone / ".venv" / "mine").write_text("")
+    (clone / ".venv" / "mine").write_text("", encoding="utf-8")
     line = the_line(make(clone, "setup", tools=("gcc", "g++"), PYTHON=PYTHON))
     assert "move it away" in line
     assert (clone / ".venv" / "mine").exists()
@@ -174,7 +175,8 @@ def test_tiers_of_requirements_are_steps(
 
 def test_packages_of_the_tiers_are_in_one_file_each() -> None:
     files = [
-        (ROOT / "tools" / "requirements" / f"{name}.txt").read_text() for name in ("test", "all", "lint")
+        (ROOT / "tools" / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
+        for name in ("test", "all", "lint")
     ]
     names = [{line.partition("==")[0] for line in text.splitlines() if "==" in line} for text in files]
     assert sum(map(len, names)) == len(set().union(*names))
@@ -209,7 +211,7 @@ def test_a_command_that_fails_is_one_line(
     tool: SimpleNamespace, tmp_path: Path, output: str, line: str
 ) -> None:
     log = tmp_path / "packages.log"
-    log.write_text(output)
+    log.write_text(output, encoding="utf-8")
     found = tool.failure(log, "python -m pip", 3)
     assert found.startswith(line)
     assert found.endswith(f"output: {log}")
@@ -245,13 +247,15 @@ def test_what_is_installed_stays_where_pip_fetched_nothing(
     setup.check_machine = id
 
     def pip(step: str, *arguments: str) -> None:
-        setup.log(step).write_text("Collecting mypy\n" + "Installing collected packages: mypy\n" * begun)
+        setup.log(step).write_text(
+            "Collecting mypy\n" + "Installing collected packages: mypy\n" * begun, encoding="utf-8"
+        )
         raise tool.SetupError("no network")
 
     setup.pip = pip
     with pytest.raises(tool.SetupError):
         setup.run()
-    left = json.loads((setup.directory / "state.json").read_text())
+    left = json.loads((setup.directory / "state.json").read_text(encoding="utf-8"))
     assert left == {**state, "running": "lint"} if begun else left == state
 
 
@@ -268,7 +272,7 @@ def test_a_broken_cache_is_one_line_and_no_error(
     interfaces = tmp_path / "usd_ros_bridge" / "interfaces"
     if fault == "damaged":
         (interfaces / setup.interfaces_key).mkdir(parents=True, mode=0o700)
-        (interfaces / setup.interfaces_key / "a.whl").write_text("no wheel")
+        (interfaces / setup.interfaces_key / "a.whl").write_text("no wheel", encoding="utf-8")
     elif fault == "not readable":
         interfaces.parent.mkdir()
         interfaces.touch()
@@ -321,7 +325,7 @@ def test_a_place_that_cannot_be_written_is_one_line(
 
 @pytest.mark.parametrize("distro", ["jazzy", "kilted"])
 def test_every_ros_wheel_is_pinned(distro: str) -> None:
-    lines = (ROOT / "tools" / "requirements" / f"{distro}.txt").read_text().splitlines()
+    lines = (ROOT / "tools" / "requirements" / f"{distro}.txt").read_text(encoding="utf-8").splitlines()
     pins = dict(line.split("==") for line in lines if line and not line.startswith("#"))
     assert {"ros-rclpy", "ros-rmw-fastrtps-cpp", "ros-rosidl-generator-py", "ros-wheels-bootstrapper"} <= set(
         pins

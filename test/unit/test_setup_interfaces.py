@@ -36,7 +36,7 @@ def interfaces(package: str) -> list[str]:
 def described(package: str, interface: str) -> dict[str, str]:
     """Type name -> RIHS01 hash, as the generator described an interface and all it is made of."""
     share = Path(ament_index_python.get_package_share_directory(package))
-    content = json.loads((share / interface).with_suffix(".json").read_text())
+    content = json.loads((share / interface).with_suffix(".json").read_text(encoding="utf-8"))
     return {row["type_name"]: row["hash_string"] for row in content["type_hashes"]}
 
 
@@ -83,7 +83,7 @@ def test_messages_hash_as_an_independent_parser_says(package: str) -> None:
     names = [interface for interface in interfaces(package) if interface.endswith(".msg")]
     for interface in names:
         name = f"{package}/msg/{Path(interface).stem}"
-        STORE.register(typesys.get_types_from_msg((share / interface).read_text(), name))
+        STORE.register(typesys.get_types_from_msg((share / interface).read_text(encoding="utf-8"), name))
     for interface in names:
         name = f"{package}/msg/{Path(interface).stem}"
         assert STORE.hash_rihs01(name) == described(package, interface)[name]

@@ -137,7 +137,7 @@ def test_wheel_has_no_file_that_acts_at_every_start_of_python(wheel: zipfile.Zip
 
 @pytest.mark.parametrize("distro", ["jazzy", "kilted"])
 def test_extra_of_a_distribution_pins_what_make_setup_pins(wheel: zipfile.ZipFile, distro: str) -> None:
-    lines = (ROOT / "tools" / "requirements" / f"{distro}.txt").read_text().splitlines()
+    lines = (ROOT / "tools" / "requirements" / f"{distro}.txt").read_text(encoding="utf-8").splitlines()
     pins = {line for line in lines if line and not line.startswith("#")}
     major = next(pin for pin in pins if pin.startswith("ros-rclpy==")).partition("==")[2].split(".")[0]
     required = requirements(wheel, distro)
@@ -172,7 +172,9 @@ def test_executable_finds_the_python_of_its_prefix(tmp_path: Path, name: str) ->
     folder.mkdir(parents=True)
     binaries.mkdir()
     shutil.copy(ROOT / "executables" / name, folder / name)
-    (binaries / "python").write_text(f'#!/bin/sh\necho here >&2\nexec "{sys.executable}" "$@"\n')
+    (binaries / "python").write_text(
+        f'#!/bin/sh\necho here >&2\nexec "{sys.executable}" "$@"\n', encoding="utf-8"
+    )
     (binaries / "python").chmod(0o755)
     done = subprocess.run([folder / name, "--help"], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
@@ -204,6 +206,6 @@ def test_colcon_installs_the_executables_with_its_python_in_their_first_line(tmp
     folder = prefix / "lib" / "usd_ros_bridge"
     assert {path.name for path in folder.iterdir()} == EXECUTABLES
     # setuptools quotes a path that has spaces.
-    lines = {path.read_text().splitlines()[0].replace('"', "") for path in folder.iterdir()}
+    lines = {path.read_text(encoding="utf-8").splitlines()[0].replace('"', "") for path in folder.iterdir()}
     assert lines == {f"#!{sys.executable}"}
     assert (prefix / "share" / "usd_ros_bridge" / "launch" / "bridge.launch.py").is_file()

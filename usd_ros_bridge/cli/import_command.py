@@ -205,7 +205,7 @@ def _judge_log(source: RobotFile, log: Path) -> None:
     """
     from usd_ros_bridge.importing.robot_file import MOST_MESHES
 
-    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    lines = [line for line in log.read_text(errors="replace", encoding="utf-8").splitlines() if line.strip()]
     lost = [_WARNING.sub("", line) for line in lines if _LOST_MESH.search(line)]
     for line in lost[:MOST_MESHES]:
         diagnostic = Diagnostic(

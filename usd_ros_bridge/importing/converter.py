@@ -98,7 +98,7 @@ class Converter:
             "output": str(output),
             "packages": {name: str(path) for name, path in robot.packages.items()},
         }
-        with log.open("w") as errors:
+        with log.open("w", encoding="utf-8") as errors:
             done = _call([self.python, _CHILD, "convert", json.dumps(job)], stderr=errors)
         answer = _answer(done.stdout)
         # MuJoCo speaks of the wrong file first and of the reason in the next line.
@@ -138,7 +138,7 @@ def _answer(output: str) -> dict[str, Any]:
 
 
 def _last_line(log: Path) -> str:
-    lines = log.read_text(errors="replace").splitlines()
+    lines = log.read_text(errors="replace", encoding="utf-8").splitlines()
     return next((line for line in reversed(lines) if line.strip()), "it printed nothing")
 
 

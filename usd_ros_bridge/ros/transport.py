@@ -152,7 +152,9 @@ def _sending_threads() -> set[str]:
     states = set()
     for file in Path("/proc/self/task").glob("*/stat"):
         try:
-            name, _, rest = file.read_text(errors="replace").partition("(")[2].rpartition(")")
+            name, _, rest = (
+                file.read_text(errors="replace", encoding="utf-8").partition("(")[2].rpartition(")")
+            )
         except OSError:
             # It has ended.
             continue

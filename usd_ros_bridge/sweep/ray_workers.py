@@ -244,7 +244,7 @@ class RayPool:
             return ""
         for path in self._cluster.logs.glob(f"worker-*-{pid}.err"):
             with suppress(OSError):
-                lines = path.read_text(errors="replace")[-_CHUNK_BYTES:].split("\n")
+                lines = path.read_text(errors="replace", encoding="utf-8")[-_CHUNK_BYTES:].split("\n")
                 written = [line.strip() for line in lines if line.strip()]
                 if written:
                     return escaped(written[-1][:_LAST_WORDS])

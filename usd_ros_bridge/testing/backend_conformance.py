@@ -263,7 +263,7 @@ def plan_of_text(text: str, *, physics: bool = False) -> BridgePlan:
     """
     with TemporaryDirectory() as directory:
         path = Path(directory) / "conformance.usda"
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
         return load_plan(path, physics=physics)
 
 

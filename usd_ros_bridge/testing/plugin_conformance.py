@@ -200,7 +200,7 @@ class HandlerConformance:
         """An asset that has nothing for them is no error."""
         del ros_domain
         empty = tmp_path / "nothing.usda"
-        empty.write_text(_EMPTY)
+        empty.write_text(_EMPTY, encoding="utf-8")
         assert self._served(load_plan(empty, physics=True), backend="kinematic") == set()
 
     def _served(self, plan: BridgePlan, *, backend: str = "") -> set[str]:

@@ -44,14 +44,14 @@ def test_plan_matches_golden(name: str, request: pytest.FixtureRequest) -> None:
     plan = plan_of(name)
     path = GOLDEN / f"{name}.json"
     if request.config.getoption("--update", default=False):
-        path.write_text(json.dumps(plan, indent=1) + "\n")
-    assert plan == comparable(path.read_text())
+        path.write_text(json.dumps(plan, indent=1) + "\n", encoding="utf-8")
+    assert plan == comparable(path.read_text(encoding="utf-8"))
 
 
 def test_assets_have_the_findings_that_their_names_promise() -> None:
     """In their golden plans, which are those that are made."""
     for name in NAMES:
-        found = json.loads((GOLDEN / f"{name}.json").read_text())["diagnostics"]
+        found = json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))["diagnostics"]
         severities = {each["severity"] for each in found}
         if name.startswith("error_"):
             assert severities & {"error", "warning"}, f"{name} should have an error or a warning"

@@ -54,8 +54,8 @@ def test_scene_matches_golden(name: str, request: pytest.FixtureRequest) -> None
     scene = scene_of(name)
     path = GOLDEN / f"{name}.json"
     if request.config.getoption("--update", default=False):
-        path.write_text(json.dumps(scene, indent=1) + "\n")
-    assert scene == json.loads(path.read_text())
+        path.write_text(json.dumps(scene, indent=1) + "\n", encoding="utf-8")
+    assert scene == json.loads(path.read_text(encoding="utf-8"))
 
 
 def test_every_golden_has_its_asset() -> None:

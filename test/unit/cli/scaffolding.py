@@ -73,7 +73,7 @@ def scaffold(asset: str | Path, output: Path, *arguments: str) -> Scaffolded:
 
 def scaffold_text(text: str, folder: Path, *arguments: str, name: str = "robot") -> Scaffolded:
     asset = folder / f"{name}.usda"
-    asset.write_text(HEADER.format(name=name) + text)
+    asset.write_text(HEADER.format(name=name) + text, encoding="utf-8")
     return scaffold(asset, folder / "ros.usda", *arguments)
 
 
@@ -82,9 +82,9 @@ def without_layer(name: str, folder: Path) -> Path:
     copy = folder / "examples"
     shutil.copytree(EXAMPLES, copy)
     entry = copy / name / f"{name}.usda"
-    text = entry.read_text()
+    text = entry.read_text(encoding="utf-8")
     assert "@./ros.usda@" in text
-    entry.write_text(text.replace("        @./ros.usda@,\n", ""))
+    entry.write_text(text.replace("        @./ros.usda@,\n", ""), encoding="utf-8")
     (entry.parent / "ros.usda").unlink()
     return entry
 

@@ -79,7 +79,7 @@ class Found:
         if diagnostic.severity != mistake.severity:
             faults.append(f"severity {diagnostic.severity}")
         layer = self.folder / mistake.number / mistake.asset / (mistake.at_layer or mistake.layer)
-        lines = layer.read_text().splitlines()
+        lines = layer.read_text(encoding="utf-8").splitlines()
         if Path(diagnostic.layer) != layer or mistake.at not in lines[diagnostic.line - 1]:
             faults.append(f"place {diagnostic.layer}:{diagnostic.line}")
         below = [each.code for each in self.diagnostics if each.path.startswith(wanted[1])]
@@ -112,7 +112,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Found:
             each.make(folder / each.number)
             robots.append(ROBOT.format(number=each.number, asset=each.asset, namespace=namespace(each)))
     asset = folder / "world.usda"
-    asset.write_text(WORLD % "".join(robots))
+    asset.write_text(WORLD % "".join(robots), encoding="utf-8")
     return inspected(asset, folder, is_world=True)
 
 

@@ -115,7 +115,8 @@ def test_text_from_an_asset_cannot_write_to_the_terminal(tmp_path: Path) -> None
     asset.write_text(
         '#usda 1.0\n(\n    defaultPrim = "robot"\n)\n'
         'def Xform "robot" (\n    prepend apiSchemas = ["RosContextAPI"]\n)\n'
-        '{\n    string ros:context:namespace = "[bold red]\\x1b]0;owned\\x07"\n}\n'
+        '{\n    string ros:context:namespace = "[bold red]\\x1b]0;owned\\x07"\n}\n',
+        encoding="utf-8",
     )
     result = bridge("inspect", asset)
     assert result.returncode == 0, result.stderr
@@ -214,7 +215,7 @@ def test_a_process_ends_with_the_same(arguments: list[str | Path], status: int) 
 
 def test_an_unreadable_file_is_status_2(tmp_path: Path) -> None:
     broken = tmp_path / "broken.usda"
-    broken.write_text("#usda 1.0\ndef Xform {{{\n")
+    broken.write_text("#usda 1.0\ndef Xform {{{\n", encoding="utf-8")
     result = bridge("inspect", broken)
     assert result.returncode == 2
     assert "broken.usda" in one_line(result)

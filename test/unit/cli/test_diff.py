@@ -28,7 +28,7 @@ def diff(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 def overlay(path: Path, asset: Path, text: str) -> Path:
     # A root layer says the units of the stage, whatever the layers below it say.
     head = f'defaultPrim = "rover"\n    metersPerUnit = 1\n    upAxis = "Z"\n    subLayers = [@{asset}@]'
-    path.write_text(f"#usda 1.0\n(\n    {head}\n)\n{text}\n")
+    path.write_text(f"#usda 1.0\n(\n    {head}\n)\n{text}\n", encoding="utf-8")
     return path
 
 
@@ -108,7 +108,7 @@ def test_text_from_an_asset_cannot_write_to_the_terminal(tmp_path: Path) -> None
 def test_the_page_names_every_field() -> None:
     """Fields as they stand in the page, against those that are compared in the examples."""
     documented = {}
-    for line in PAGE.read_text().splitlines():
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if line.startswith("| `") and len(cells) == 2 and "," in cells[1]:
             for kind in re.findall(r"`(\w+)`", cells[0]):

@@ -43,7 +43,7 @@ def stub(directory: Path, package: str, **files: str) -> None:
     folder = directory / package
     folder.mkdir(parents=True)
     for name, text in ({"__init__": ""} | files).items():
-        (folder / f"{name}.py").write_text(text)
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
 
 
 # --- The whole ---------------------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ def test_what_run_can_do_without_is_a_warning(tmp_path: Path) -> None:
 def test_modules_of_the_current_directory_are_not_the_installation_s(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "json.py").write_text("raise RuntimeError('not this one')\n")
+    (tmp_path / "json.py").write_text("raise RuntimeError('not this one')\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [each for each in sys.path if each])
     assert probe("import json\nprint(json.dumps({'found': 1}))") == {"found": 1}
@@ -114,7 +114,7 @@ def test_a_check_that_raises_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.process
 def test_the_page_has_every_row() -> None:
-    page = (ROOT / "docs" / "reference" / "doctor.md").read_text()
+    page = (ROOT / "docs" / "reference" / "doctor.md").read_text(encoding="utf-8")
     names = [check.name for check in doctor.run_checks()]
     table = [
         line.split("|")[1].strip() for line in page.partition("| check |")[2].splitlines()[2:] if "|" in line
@@ -352,7 +352,7 @@ def test_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_cache_that_cannot_be_written_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert doctor.check_cache().status == "ok"
-    (tmp_path / "file").write_text("")
+    (tmp_path / "file").write_text("", encoding="utf-8")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     check = doctor.check_cache()
     assert check.status == "warning"

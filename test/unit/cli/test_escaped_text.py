@@ -125,7 +125,7 @@ def test_a_parse_error_quotes_no_control_characters(
     text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "broken.usda"
-    file.write_text(text if text.startswith("#") else f"#usda 1.0\n{text}")
+    file.write_text(text if text.startswith("#") else f"#usda 1.0\n{text}", encoding="utf-8")
     with pytest.raises(AssetError) as caught:
         load_plan(str(file))
     assert_clean(str(caught.value))

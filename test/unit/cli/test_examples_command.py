@@ -34,7 +34,7 @@ def test_the_list_has_every_folder_with_one_line_each() -> None:
 
 
 def test_the_page_has_every_entry_file() -> None:
-    page = (ROOT / "docs" / "reference" / "examples.md").read_text()
+    page = (ROOT / "docs" / "reference" / "examples.md").read_text(encoding="utf-8")
     files = set(re.findall(r"`examples/(\w+)/(\w+\.(?:usda|yaml))` \|", page))
     assert {(each.name, each.file) for each in EXAMPLES.values()} <= files
 
@@ -65,20 +65,20 @@ def test_copies_plan_as_the_originals_do(tmp_path: Path) -> None:
 def test_a_copy_overwrites_nothing_without_force(tmp_path: Path) -> None:
     mine = tmp_path / "rover" / "rover.usda"
     mine.parent.mkdir()
-    mine.write_text("mine")
+    mine.write_text("mine", encoding="utf-8")
     # It references the rover, whose folder would be written, too.
     result = call_cli("examples", "copy", "fleet", tmp_path)
     assert result.returncode == 2
     assert "is there already" in result.stderr
     assert "--force" in result.stderr
-    assert mine.read_text() == "mine"
+    assert mine.read_text(encoding="utf-8") == "mine"
     assert not (tmp_path / "fleet").exists()
     assert call_cli("examples", "copy", "fleet", tmp_path, "--force").returncode == 0
     assert mine.read_bytes() == (ROOT / "examples" / "rover" / "rover.usda").read_bytes()
 
 
 def test_a_copy_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
+    (tmp_path / "file").write_text("", encoding="utf-8")
     result = call_cli("examples", "copy", "rover", tmp_path / "file" / "below")
     assert result.returncode == 2
     assert len(result.stderr.splitlines()) == 1
@@ -108,10 +108,10 @@ def test_an_asset_or_an_example_is_needed() -> None:
 def installed(package: Path, share: Path) -> None:
     """Make an installation: a package, and the share folder elsewhere."""
     package.mkdir(parents=True)
-    (package / "__init__.py").write_text("")
+    (package / "__init__.py").write_text("", encoding="utf-8")
     rover = share / "rover"
     rover.mkdir(parents=True)
-    (rover / "world.usda").write_text("")
+    (rover / "world.usda").write_text("", encoding="utf-8")
 
 
 @pytest.mark.parametrize(

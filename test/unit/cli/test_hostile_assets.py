@@ -36,7 +36,9 @@ Make = Callable[[Path], None]
 
 
 def layer(text: str, *, more: str = "") -> Make:
-    return lambda path: path.joinpath("asset.usda").write_text(HEAD.format(more=more) + text) and None
+    return lambda path: (
+        path.joinpath("asset.usda").write_text(HEAD.format(more=more) + text, encoding="utf-8") and None
+    )
 
 
 def robot(*, body: str = "", more: str = "", **topic: str) -> Make:
@@ -73,8 +75,12 @@ def references(depth: int, width: int) -> Make:
                 f'def "p{index}" (references = @./level_{level + 1}.usda@</robot>) {{\n}}\n'
                 for index in range(width)
             )
-            path.joinpath(f"{name}.usda").write_text(HEAD.format(more="") + f'def "robot"\n{{\n{prims}}}\n')
-        path.joinpath(f"level_{depth}.usda").write_text(HEAD.format(more="") + 'def "robot"\n{\n}\n')
+            path.joinpath(f"{name}.usda").write_text(
+                HEAD.format(more="") + f'def "robot"\n{{\n{prims}}}\n', encoding="utf-8"
+            )
+        path.joinpath(f"level_{depth}.usda").write_text(
+            HEAD.format(more="") + 'def "robot"\n{\n}\n', encoding="utf-8"
+        )
 
     return make
 

@@ -28,7 +28,7 @@ def no_converter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def urdf(tmp_path: Path) -> Path:
     file = tmp_path / "robot.urdf"
-    file.write_text(ROBOT)
+    file.write_text(ROBOT, encoding="utf-8")
     return file
 
 
@@ -47,7 +47,8 @@ def test_a_missing_converter_is_one_line_and_leaves_nothing(urdf: Path, tmp_path
 def test_every_fault_is_one_line_before_the_refusal(urdf: Path, tmp_path: Path) -> None:
     urdf.write_text(
         '<robot name="arm">\n<link name="base"/>\n<joint name="j" type="hinge">\n'
-        '<parent link="bas"/>\n<child link="tip"/>\n</joint></robot>'
+        '<parent link="bas"/>\n<child link="tip"/>\n</joint></robot>',
+        encoding="utf-8",
     )
     done = call_cli("import", urdf, "-o", tmp_path / "arm")
     assert done.returncode == 2
@@ -62,7 +63,9 @@ def test_every_fault_is_one_line_before_the_refusal(urdf: Path, tmp_path: Path) 
 
 def test_a_lone_fault_is_one_line(urdf: Path, tmp_path: Path) -> None:
     xacro = urdf.rename(tmp_path / "my arm.urdf.xacro")
-    xacro.write_text('<robot name="arm" xmlns:xacro="http://wiki.ros.org/xacro">\n<xacro:arm/>\n</robot>')
+    xacro.write_text(
+        '<robot name="arm" xmlns:xacro="http://wiki.ros.org/xacro">\n<xacro:arm/>\n</robot>', encoding="utf-8"
+    )
     (line,) = call_cli("import", xacro).stderr.splitlines()
     assert line == (
         f"usd_ros_bridge: {xacro} is not imported: error [import.xacro] my arm.urdf.xacro:2: <xacro:arm> is xacro's, "
@@ -72,7 +75,7 @@ def test_a_lone_fault_is_one_line(urdf: Path, tmp_path: Path) -> None:
 
 def test_packages_are_named_on_the_command_line(urdf: Path, tmp_path: Path) -> None:
     mesh = '<visual><geometry><mesh filename="package://arm_meshes/base.stl"/></geometry></visual>'
-    urdf.write_text(f'<robot name="arm"><link name="base">{mesh}</link></robot>')
+    urdf.write_text(f'<robot name="arm"><link name="base">{mesh}</link></robot>', encoding="utf-8")
     assert "--package arm_meshes=DIRECTORY" in call_cli("import", urdf).stderr
     (tmp_path / "meshes").mkdir()
     (tmp_path / "meshes/base.stl").touch()
@@ -83,7 +86,7 @@ def test_packages_are_named_on_the_command_line(urdf: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize("name", ["package://robots/", "", "file:///"])
 def test_a_mesh_whose_name_no_file_can_have_is_one_line(urdf: Path, name: str) -> None:
     mesh = f'<visual><geometry><mesh filename="{name}{"a" * 300}.stl"/></geometry></visual>'
-    urdf.write_text(f'<robot name="arm"><link name="base">{mesh}</link></robot>')
+    urdf.write_text(f'<robot name="arm"><link name="base">{mesh}</link></robot>', encoding="utf-8")
     done = call_cli("import", urdf)
     assert done.returncode == 2
     assert "is not imported: error [import.mesh]" in done.stderr or "--package robots=" in done.stderr
@@ -96,7 +99,7 @@ def test_an_import_goes_on_where_nobody_reads_how_far_it_is(
     (text,) = [
         each.text for each in blocks(page_path("your_urdf_moves.md")) if each.title == "elbow_arm.urdf"
     ]
-    (tmp_path / "elbow_arm.urdf").write_text(text)
+    (tmp_path / "elbow_arm.urdf").write_text(text, encoding="utf-8")
     monkeypatch.setenv("USD_ROS_CONVERTER", str(ROOT / "test/support/recorded_converter/python"))
     command = f"{sys.executable} -m usd_ros_bridge import elbow_arm.urdf -o made | true"
     subprocess.run(["bash", "-c", command], cwd=tmp_path, timeout=100, check=True)
@@ -136,7 +139,9 @@ def test_mistakes_of_the_caller_are_status_2_in_one_line(arguments: tuple[str, .
 
 
 def test_text_of_a_robot_file_cannot_write_to_the_terminal(urdf: Path) -> None:
-    urdf.write_text('<robot name="arm"><link name="base"/><link name="&#x9b;31m&#x85;evil"/></robot>')
+    urdf.write_text(
+        '<robot name="arm"><link name="base"/><link name="&#x9b;31m&#x85;evil"/></robot>', encoding="utf-8"
+    )
     done = call_cli("import", urdf)
     assert "\\x9b31m" in done.stderr
     assert "\x9b" not in done.stderr
@@ -144,6 +149,6 @@ def test_text_of_a_robot_file_cannot_write_to_the_terminal(urdf: Path) -> None:
 
 @pytest.mark.parametrize("name", ["robot.urdf", "robot.xml", "robot.urdf.xacro"])
 def test_run_and_inspect_of_a_robot_file_say_import(name: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_text(ROBOT)
+    (tmp_path / name).write_text(ROBOT, encoding="utf-8")
     (line,) = call_cli("inspect", tmp_path / name).stderr.splitlines()
     assert f"usd_ros_bridge import {tmp_path / name}" in line

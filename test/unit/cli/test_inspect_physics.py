@@ -134,14 +134,14 @@ def Xform "robot" (
 
 def test_a_sensor_is_checked_without_physics_too(tmp_path: Path) -> None:
     asset = tmp_path / "lidar.usda"
-    asset.write_text(LIDAR % 'string usd_ros_bridge:lidar:range_max = "far"')
+    asset.write_text(LIDAR % 'string usd_ros_bridge:lidar:range_max = "far"', encoding="utf-8")
     done = call_cli("inspect", "--json", asset)
     data = json.loads(done.stdout)
     assert "physics" not in data
     (found,) = [each for each in data["diagnostics"] if each["severity"] == "error"]
     assert (found["code"], found["attribute"]) == ("1.4.sensor", "usd_ros_bridge:lidar:range_max")
     assert found["layer"] == str(asset)
-    assert '"far"' in asset.read_text().splitlines()[found["line"] - 1]
+    assert '"far"' in asset.read_text(encoding="utf-8").splitlines()[found["line"] - 1]
     assert (done.returncode, call_cli("inspect", "--strict", asset).returncode) == (0, 1)
 
 

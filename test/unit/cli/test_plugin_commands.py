@@ -172,7 +172,7 @@ def test_a_format_writes_with_options_of_its_own(tmp_path: Path) -> None:
     more = ("--separator", ",", "--upper-case", "--order=name", "--count", "2")
     done = call_cli("export", ARM, "--format=joints", *more, "-o", target)
     assert (done.returncode, done.stdout) == (0, "")
-    assert target.read_text() == ",".join(each.upper() for each in sorted(given)[:2]) + "\n"
+    assert target.read_text(encoding="utf-8") == ",".join(each.upper() for each in sorted(given)[:2]) + "\n"
     assert [each.name for each in tmp_path.iterdir() if each.is_file()] == ["arm.txt"]
 
 
@@ -207,12 +207,12 @@ FAULTS_OF_FORMATS = (
 
 def test_a_fault_of_a_format_is_one_line(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
-    kept.write_text("as it was")
+    kept.write_text("as it was", encoding="utf-8")
     for arguments, line in FAULTS_OF_FORMATS:
         done = call_cli("export", ARM, *arguments, "-o", kept)
         assert (done.returncode, done.stdout) == (2, ""), arguments
         assert done.stderr.splitlines()[-1].startswith(f"usd_ros_bridge: {line}")
-        assert kept.read_text() == "as it was"
+        assert kept.read_text(encoding="utf-8") == "as it was"
 
 
 def test_built_in_formats_are_those_of_the_commands(tmp_path: Path) -> None:

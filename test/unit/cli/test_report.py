@@ -42,7 +42,7 @@ def report(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def broken(tmp_path: Path) -> Path:
     path = tmp_path / "broken.usda"
-    path.write_text(BROKEN.format(rover=ROOT / ROVER))
+    path.write_text(BROKEN.format(rover=ROOT / ROVER), encoding="utf-8")
     return path
 
 
@@ -50,7 +50,7 @@ def test_a_page_is_written_and_nothing_is_printed(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     result = report(ARM, "-o", page)
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
-    text = page.read_text()
+    text = page.read_text(encoding="utf-8")
     assert text.startswith("<!DOCTYPE html>")
     assert "<h1>examples/arm/arm.usda</h1>" in text
     # As seen from the working directory.
@@ -65,7 +65,7 @@ def test_against_another_variant(tmp_path: Path) -> None:
         ARM, "--variant", "/arm:gripper=suction", "--against-variant", "/arm:gripper=none", "-o", page
     )
     assert result.returncode == 0
-    text = page.read_text()
+    text = page.read_text(encoding="utf-8")
     assert "From <code>examples/arm/arm.usda (/arm:gripper=none)</code>" in text
     assert "to <code>examples/arm/arm.usda (/arm:gripper=suction)</code>" in text
     assert '<b class="added">+ added</b>' in text
@@ -74,7 +74,7 @@ def test_against_another_variant(tmp_path: Path) -> None:
 def test_against_another_asset(tmp_path: Path, broken: Path) -> None:
     page = tmp_path / "report.html"
     assert report(broken, "--against", ROVER, "-o", page).returncode == 0
-    text = page.read_text()
+    text = page.read_text(encoding="utf-8")
     assert f"From <code>{ROVER}</code>" in text
     assert "1 changed" in text
 
@@ -86,7 +86,7 @@ def test_errors_of_an_asset_with_strict_are_status_1_after_the_page(tmp_path: Pa
     result = report(broken, "-o", page, "--strict")
     assert result.returncode == 1
     assert result.stderr == f"usd_ros_bridge: {broken} has errors\n"
-    assert "broken.usda:13" in page.read_text()
+    assert "broken.usda:13" in page.read_text(encoding="utf-8")
 
 
 def test_sarif_goes_to_a_file_or_to_standard_output(tmp_path: Path, broken: Path) -> None:
@@ -99,7 +99,7 @@ def test_sarif_goes_to_a_file_or_to_standard_output(tmp_path: Path, broken: Path
     assert found["2.3.type"]["level"] == "error"
     result = report(broken, "--format", "sarif", "-o", tmp_path / "findings.sarif", "--strict")
     assert (result.returncode, result.stdout) == (1, "")
-    assert json.loads((tmp_path / "findings.sarif").read_text()) == log
+    assert json.loads((tmp_path / "findings.sarif").read_text(encoding="utf-8")) == log
 
 
 def test_annotations_are_a_line_each(broken: Path) -> None:
@@ -163,7 +163,7 @@ def test_findings_are_utf_8_whatever_the_terminal_is(broken: Path) -> None:
     "arguments", [("report", "--format", "sarif"), ("export", "--format", "json"), ("inspect", "--json")]
 )
 def test_a_full_disk_behind_a_redirection_is_one_line(arguments: tuple[str, ...]) -> None:
-    with Path("/dev/full").open("w") as full:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
         done = run_cli(arguments[0], ROOT / ARM, *arguments[1:], stdout=full)
     assert done.returncode == 2
     assert done.stderr == "usd_ros_bridge: the output cannot be written: No space left on device\n"
@@ -180,4 +180,4 @@ def test_ros_viser_and_trimesh_are_not_needed(tmp_path: Path) -> None:
     command = [sys.executable, "-c", program, "report", str(ROOT / ARM), "-o", str(tmp_path / "report.html")]
     result = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert (result.returncode, result.stderr) == (0, "")
-    assert 'id="scene-glb"' in (tmp_path / "report.html").read_text()
+    assert 'id="scene-glb"' in (tmp_path / "report.html").read_text(encoding="utf-8")

@@ -44,7 +44,9 @@ def test_entry_point_is_that_of_ros2cli() -> None:
 
 def test_nothing_of_the_package_imports_the_module() -> None:
     package = Path(usd_ros_bridge.__file__).parent
-    users = [path.name for path in package.rglob("*.py") if "ros2_usd_command" in path.read_text()]
+    users = [
+        path.name for path in package.rglob("*.py") if "ros2_usd_command" in path.read_text(encoding="utf-8")
+    ]
     assert users == []
 
 

@@ -35,7 +35,7 @@ def test_a_file_instead_and_the_command_that_starts_rviz(tmp_path: Path) -> None
     words = shlex.split(result.stdout)
     assert words[:3] == ["rviz2", "-d", str(target)]
     assert words[3:6] == ["--ros-args", "-r", "/tf:=/rover/tf"]
-    assert target.read_text() == rviz(ROVER).stdout
+    assert target.read_text(encoding="utf-8") == rviz(ROVER).stdout
 
 
 def test_simulated_time_is_followed_where_the_bridge_has_it(tmp_path: Path) -> None:
@@ -57,13 +57,13 @@ def test_options_are_those_of_the_bridge() -> None:
 
 def test_a_file_that_exists_is_kept_unless_forced(tmp_path: Path) -> None:
     target = tmp_path / "arm.rviz"
-    target.write_text("mine")
+    target.write_text("mine", encoding="utf-8")
     result = rviz(ARM, "-o", target)
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr == f"usd_ros_bridge: {target} exists: --force overwrites it\n"
-    assert target.read_text() == "mine"
+    assert target.read_text(encoding="utf-8") == "mine"
     assert rviz(ARM, "-o", target, "--force").returncode == 0
-    assert target.read_text() != "mine"
+    assert target.read_text(encoding="utf-8") != "mine"
 
 
 def test_what_is_not_shown_is_on_standard_error() -> None:

@@ -43,7 +43,7 @@ def files(folder: Path) -> set[str]:
 
 
 def test_the_page_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (Path(__file__).parents[3] / "docs" / "reference" / "scaffold.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "scaffold.md").read_text(encoding="utf-8")
     shown = page.partition("```text\n")[2].partition("```")[0]
     entry = without_layer("rover", tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -98,7 +98,7 @@ def test_a_selected_variant_is_in_the_layer(tmp_path: Path) -> None:
     assert not result.decisions("gripper")
     assert result.frames().keys() & {"gripper_base", "gripper_tcp"} == set()
     assert len(result.plan.actions) == 1
-    assert "string gripper" in result.path.read_text()
+    assert "string gripper" in result.path.read_text(encoding="utf-8")
 
 
 def test_frames_and_joints_stay_as_they_were(tmp_path: Path) -> None:
@@ -116,7 +116,9 @@ def test_units_and_axis_are_those_of_the_asset(tmp_path: Path) -> None:
     text = (
         HEADER.format(name="robot").replace("metersPerUnit = 1", "metersPerUnit = 0.01").replace('"Z"', '"Y"')
     )
-    asset.write_text(text.replace("    kilogramsPerUnit = 1\n", "") + cart(*TWO_WHEELS, fixed=True))
+    asset.write_text(
+        text.replace("    kilogramsPerUnit = 1\n", "") + cart(*TWO_WHEELS, fixed=True), encoding="utf-8"
+    )
     result = scaffold(asset, tmp_path / "ros.usda")
     found = difference(load_plan(asset), result.plan)
     assert not [str(item) for item in found if item.kind in {"joint", "frame"}]
@@ -132,7 +134,9 @@ def test_samples_keep_their_times(tmp_path: Path) -> None:
         "double3 xformOp:translate.timeSamples = { 0: (0, 0, 0), 48: (1, 0, 0) }",
     )
     asset = tmp_path / "robot.usda"
-    asset.write_text(text + robot(moving, body("tip"), joint("j", "/robot/base_link", "/robot/tip")))
+    asset.write_text(
+        text + robot(moving, body("tip"), joint("j", "/robot/base_link", "/robot/tip")), encoding="utf-8"
+    )
     result = scaffold(asset, tmp_path / "ros.usda")
     before, after = load_plan(asset).scene, result.plan.scene
     assert before.pose_tracks
@@ -326,7 +330,7 @@ def test_the_asset_is_a_sublayer_by_a_relative_path(tmp_path: Path) -> None:
     folder = tmp_path / "layers"
     folder.mkdir()
     asset = tmp_path / "robot.usda"
-    asset.write_text(HEADER.format(name="robot") + cart(*TWO_WHEELS))
+    asset.write_text(HEADER.format(name="robot") + cart(*TWO_WHEELS), encoding="utf-8")
     scaffold(asset, folder / "ros.usda")
     layer = Sdf.Layer.FindOrOpen(str(folder / "ros.usda"))
     assert list(layer.subLayerPaths) == ["../robot.usda"]
@@ -339,20 +343,21 @@ def test_the_asset_is_a_sublayer_by_a_relative_path(tmp_path: Path) -> None:
 
 def test_alone_it_is_a_layer_for_the_assets_own_sublayers(tmp_path: Path) -> None:
     asset = tmp_path / "robot.usda"
-    asset.write_text(HEADER.format(name="robot") + cart(*TWO_WHEELS))
+    asset.write_text(HEADER.format(name="robot") + cart(*TWO_WHEELS), encoding="utf-8")
     over = scaffold(asset, tmp_path / "over.usda").plan
     run(asset, "-o", tmp_path / "ros.usda", "--no-sublayer")
     assert not list(Sdf.Layer.FindOrOpen(str(tmp_path / "ros.usda")).subLayerPaths)
     entry = tmp_path / "entry.usda"
     head = HEADER.format(name="robot").rstrip().removesuffix(")")
-    entry.write_text(head + "    subLayers = [@./ros.usda@, @./robot.usda@]\n)\n")
+    entry.write_text(head + "    subLayers = [@./ros.usda@, @./robot.usda@]\n)\n", encoding="utf-8")
     assert not difference(over, load_plan(entry))
 
 
 def test_the_only_robot_becomes_the_default_prim(tmp_path: Path) -> None:
     asset = tmp_path / "robot.usda"
     asset.write_text(
-        HEADER.format(name="robot").replace('    defaultPrim = "robot"\n', "") + cart(*TWO_WHEELS)
+        HEADER.format(name="robot").replace('    defaultPrim = "robot"\n', "") + cart(*TWO_WHEELS),
+        encoding="utf-8",
     )
     result = scaffold(asset, tmp_path / "ros.usda")
     assert Usd.Stage.Open(str(result.path)).GetDefaultPrim().GetPath() == "/robot"
@@ -371,13 +376,14 @@ def test_names_that_are_taken(tmp_path: Path) -> None:
 
 
 def test_a_robot_behind_a_payload_is_wrapped(tmp_path: Path) -> None:
-    (tmp_path / "contents.usda").write_text(HEADER.format(name="robot") + cart(*TWO_WHEELS))
+    (tmp_path / "contents.usda").write_text(HEADER.format(name="robot") + cart(*TWO_WHEELS), encoding="utf-8")
     asset = tmp_path / "robot.usda"
     asset.write_text(
         HEADER.format(name="robot")
         + 'def Xform "robot" (\n kind = "component"\n assetInfo = { string identifier = "me" }\n'
         + " payload = @./contents.usda@\n)\n{\n}\n"
-        + 'def PhysicsScene "scene" {}\n'
+        + 'def PhysicsScene "scene" {}\n',
+        encoding="utf-8",
     )
     result = scaffold(asset, tmp_path / "ros.usda")
     assert [
@@ -397,7 +403,7 @@ def test_a_robot_behind_a_payload_is_wrapped(tmp_path: Path) -> None:
 
 
 def test_what_a_robot_behind_a_payload_refers_to_outside_stays(tmp_path: Path) -> None:
-    (tmp_path / "contents.usda").write_text(HEADER.format(name="robot") + cart(*TWO_WHEELS))
+    (tmp_path / "contents.usda").write_text(HEADER.format(name="robot") + cart(*TWO_WHEELS), encoding="utf-8")
     asset = tmp_path / "robot.usda"
     asset.write_text(
         HEADER.format(name="robot")
@@ -405,7 +411,8 @@ def test_what_a_robot_behind_a_payload_refers_to_outside_stays(tmp_path: Path) -
         + '    def Cube "box" ( prepend apiSchemas = ["MaterialBindingAPI"] )\n    {\n'
         + "        rel material:binding = </Looks/steel>\n"
         + "        rel inside = </robot/box>\n    }\n}\n"
-        + 'def Scope "Looks"\n{\n    def Material "steel" {}\n}\n'
+        + 'def Scope "Looks"\n{\n    def Material "steel" {}\n}\n',
+        encoding="utf-8",
     )
     result = scaffold(asset, tmp_path / "ros.usda")
     stage = Usd.Stage.Open(str(result.path))
@@ -424,7 +431,9 @@ def test_each_of_several_robots_has_a_namespace_of_its_own(tmp_path: Path) -> No
         return f'def Xform "{name}" {{\n{text}}}\n'
 
     asset = tmp_path / "world.usda"
-    asset.write_text(HEADER.format(name="World") + 'def Xform "World" {\n' + one("a") + one("b") + "}\n")
+    asset.write_text(
+        HEADER.format(name="World") + 'def Xform "World" {\n' + one("a") + one("b") + "}\n", encoding="utf-8"
+    )
     result = scaffold(asset, tmp_path / "ros.usda")
     assert [each.namespace for each in result.plan.robots] == ["/arm", "/b_arm"]
     assert not [d for d in result.plan.diagnostics if d.severity == "error"]
@@ -440,7 +449,7 @@ def test_a_converted_robot_has_bodies_that_weigh_nothing(tmp_path: Path, creator
         "(", f'(\n    customLayerData = {{ string creator = "{creator}" }}', 1
     )
     links = (body("base"), body("tip"), joint("j", "/arm/base", "/arm/tip"))
-    asset.write_text(header + robot(*links, name="arm", schemas='"IsaacRobotAPI"'))
+    asset.write_text(header + robot(*links, name="arm", schemas='"IsaacRobotAPI"'), encoding="utf-8")
     result = scaffold(asset, tmp_path / "ros.usda")
     assert bool(result.decisions("bodies without mass")) is written
     stage = Usd.Stage.Open(str(result.path))
@@ -457,16 +466,18 @@ def test_an_instance_is_left_out(tmp_path: Path) -> None:
             joint("j", "/arm/base", "/arm/tip"),
             name="arm",
             schemas='"IsaacRobotAPI"',
-        )
+        ),
+        encoding="utf-8",
     )
     asset = tmp_path / "world.usda"
     asset.write_text(
         HEADER.format(name="World")
-        + 'def Xform "World"\n{\n def "arm" ( instanceable = true\n references = @./arm.usda@ ) {}\n}\n'
+        + 'def Xform "World"\n{\n def "arm" ( instanceable = true\n references = @./arm.usda@ ) {}\n}\n',
+        encoding="utf-8",
     )
     result = scaffold(asset, tmp_path / "ros.usda")
     assert "/World/arm is an instance" in result.lines[0]
-    assert "Ros" not in result.path.read_text().partition(")\n")[2]
+    assert "Ros" not in result.path.read_text(encoding="utf-8").partition(")\n")[2]
 
 
 # --- What is there already ----------------------------------------------------------------------------------------
@@ -519,12 +530,12 @@ def test_joints_of_nested_contexts_keep_their_names_there(tmp_path: Path) -> Non
 def test_a_file_is_overwritten_only_by_force(tmp_path: Path) -> None:
     scaffold_text(cart(*TWO_WHEELS), tmp_path)
     output = tmp_path / "ros.usda"
-    output.write_text("mine")
+    output.write_text("mine", encoding="utf-8")
     with pytest.raises(OptionError, match="--force"):
         run(tmp_path / "robot.usda", "-o", output)
-    assert output.read_text() == "mine"
+    assert output.read_text(encoding="utf-8") == "mine"
     run(tmp_path / "robot.usda", "-o", output, "--force")
-    assert output.read_text().startswith("#usda 1.0")
+    assert output.read_text(encoding="utf-8").startswith("#usda 1.0")
     assert files(tmp_path) == {"robot.usda", "ros.usda"}
 
 
@@ -543,7 +554,7 @@ def test_what_is_part_of_the_asset_is_never_written(tmp_path: Path) -> None:
 )
 def test_where_a_layer_cannot_go(tmp_path: Path, output: str, named: str) -> None:
     asset = tmp_path / "robot.usda"
-    asset.write_text(HEADER.format(name="robot") + cart(*TWO_WHEELS))
+    asset.write_text(HEADER.format(name="robot") + cart(*TWO_WHEELS), encoding="utf-8")
     with pytest.raises(BridgeError, match=named):
         run(asset, "-o", tmp_path / output)
     assert files(tmp_path) == {"robot.usda"}
@@ -551,14 +562,14 @@ def test_where_a_layer_cannot_go(tmp_path: Path, output: str, named: str) -> Non
 
 def test_a_stage_without_a_robot(tmp_path: Path) -> None:
     asset = tmp_path / "empty.usda"
-    asset.write_text(HEADER.format(name="empty") + 'def Xform "empty" {}\n')
+    asset.write_text(HEADER.format(name="empty") + 'def Xform "empty" {}\n', encoding="utf-8")
     with pytest.raises(AssetError, match="has no robot"):
         run(asset, "-o", tmp_path / "ros.usda")
 
 
 def test_the_command_as_a_user_meets_it(tmp_path: Path) -> None:
     asset, layer = tmp_path / "robot.usda", tmp_path / "ros.usda"
-    asset.write_text(HEADER.format(name="robot") + cart(*TWO_WHEELS))
+    asset.write_text(HEADER.format(name="robot") + cart(*TWO_WHEELS), encoding="utf-8")
     first = call_cli("scaffold", asset, "-o", layer)
     assert (first.returncode, first.stderr) == (0, "")
     assert first.stdout.splitlines()[0] == "+ context: /robot, namespace robot"
@@ -571,7 +582,7 @@ def test_the_command_as_a_user_meets_it(tmp_path: Path) -> None:
 def test_an_asset_of_a_package_is_named_by_its_package(tmp_path: Path) -> None:
     package = tmp_path / "share"
     package.mkdir()
-    (package / "robot.usda").write_text(HEADER.format(name="robot") + cart(*TWO_WHEELS))
+    (package / "robot.usda").write_text(HEADER.format(name="robot") + cart(*TWO_WHEELS), encoding="utf-8")
     output = tmp_path / "ros.usda"
     run("package://cart_description/robot.usda", "-o", output, "--package", f"cart_description={package}")
     assert list(Sdf.Layer.FindOrOpen(str(output)).subLayerPaths) == ["package://cart_description/robot.usda"]
@@ -580,7 +591,7 @@ def test_an_asset_of_a_package_is_named_by_its_package(tmp_path: Path) -> None:
 
 
 def test_an_asset_in_an_archive(tmp_path: Path) -> None:
-    (tmp_path / "robot.usda").write_text(HEADER.format(name="robot") + cart(*TWO_WHEELS))
+    (tmp_path / "robot.usda").write_text(HEADER.format(name="robot") + cart(*TWO_WHEELS), encoding="utf-8")
     archive = tmp_path / "robot.usdz"
     assert UsdUtils.CreateNewUsdzPackage(str(tmp_path / "robot.usda"), str(archive))
     result = scaffold(archive, tmp_path / "ros.usda")

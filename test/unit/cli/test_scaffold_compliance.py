@@ -67,14 +67,14 @@ def test_an_example_without_its_layer(tmp_path: Path, name: str) -> None:
 def test_a_cart(tmp_path: Path) -> None:
     asset = tmp_path / "robot.usda"
     wheels = (("left_wheel", (0, 0.2, 0)), ("right_wheel", (0, -0.2, 0)))
-    asset.write_text(HEADER.format(name="robot") + cart(*wheels, drive=(0.0, 10.0)))
+    asset.write_text(HEADER.format(name="robot") + cart(*wheels, drive=(0.0, 10.0)), encoding="utf-8")
     check_scaffold(asset, tmp_path)
 
 
 def test_a_cart_with_physics_and_sensors(tmp_path: Path) -> None:
     asset = tmp_path / "robot.usda"
     wheels = (("left_wheel", (0, 0.2, 0)), ("right_wheel", (0, -0.2, 0)))
-    asset.write_text(HEADER.format(name="robot") + cart(*wheels, fixed=True))
+    asset.write_text(HEADER.format(name="robot") + cart(*wheels, fixed=True), encoding="utf-8")
     physics = ("--drives", "--ground", "--free-base")
     sensors = ("--camera", "base_link", "--lidar", "base_link", "--imu", "base_link")
     # The ground has no material, so that those of wheels and feet decide.
@@ -87,10 +87,10 @@ def test_a_robot_behind_a_payload(tmp_path: Path) -> None:
         joint("anchor", "", "/robot/base", kind="Fixed"),
         joint("finger_joint", "/robot/base", "/robot/finger", kind="Prismatic", axis="X", limits=(0, 1)),
     )  # fmt: skip
-    (tmp_path / "contents.usda").write_text(HEADER.format(name="robot") + text)
+    (tmp_path / "contents.usda").write_text(HEADER.format(name="robot") + text, encoding="utf-8")
     asset = tmp_path / "robot.usda"
     root = 'def Xform "robot" (\n    kind = "component"\n    payload = @./contents.usda@\n)\n{\n}\n'
-    asset.write_text(HEADER.format(name="robot") + root)
+    asset.write_text(HEADER.format(name="robot") + root, encoding="utf-8")
     check_scaffold(asset, tmp_path)
 
 

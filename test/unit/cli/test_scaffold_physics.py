@@ -171,7 +171,7 @@ def test_drives_and_ground_are_the_same_in_all_units(
         folder = tmp_path / name
         folder.mkdir()
         asset = folder / "robot.usda"
-        asset.write_text(arm(**units))  # type: ignore[arg-type]
+        asset.write_text(arm(**units), encoding="utf-8")  # type: ignore[arg-type]
         scaffold(asset, folder / "ros.usda", "--drives", "--ground")
         plans.append(load_plan(folder / "ros.usda", physics=True))
     expected, found = (drives(plan) for plan in plans)
@@ -244,10 +244,11 @@ def test_several_robots_get_their_own_drives(tmp_path: Path) -> None:
 
 
 def test_a_robot_in_a_payload_keeps_its_drives_at_the_inner_prim(tmp_path: Path) -> None:
-    (tmp_path / "content.usda").write_text(HEADER.format(name="robot") + spinner())
+    (tmp_path / "content.usda").write_text(HEADER.format(name="robot") + spinner(), encoding="utf-8")
     asset = tmp_path / "robot.usda"
     asset.write_text(
-        HEADER.format(name="robot") + 'def Xform "robot" ( prepend payload = @./content.usda@ ) {}\n'
+        HEADER.format(name="robot") + 'def Xform "robot" ( prepend payload = @./content.usda@ ) {}\n',
+        encoding="utf-8",
     )
     result = scaffold(asset, tmp_path / "ros.usda", "--drives", "--ground", "--free-base")
     plan = load_plan(result.path, physics=True)
@@ -259,13 +260,16 @@ def test_a_robot_in_a_payload_keeps_its_drives_at_the_inner_prim(tmp_path: Path)
 
 
 def test_a_robot_in_a_payload_is_fixed_where_it_is(tmp_path: Path) -> None:
-    (tmp_path / "content.usda").write_text(HEADER.format(name="robot") + spinner().replace(ANCHOR, ""))
+    (tmp_path / "content.usda").write_text(
+        HEADER.format(name="robot") + spinner().replace(ANCHOR, ""), encoding="utf-8"
+    )
     asset = tmp_path / "robot.usda"
     asset.write_text(
         HEADER.format(name="robot")
         + 'def Xform "robot" ( prepend payload = @./content.usda@ )\n{\n'
         + "    double3 xformOp:translate = (3, 0, 1)\n"
-        + '    uniform token[] xformOpOrder = ["xformOp:translate"]\n}\n'
+        + '    uniform token[] xformOpOrder = ["xformOp:translate"]\n}\n',
+        encoding="utf-8",
     )
     before = load_plan(asset, physics=True).physics
     after = load_plan(scaffold(asset, tmp_path / "ros.usda", "--fix-base").path, physics=True).physics
@@ -285,7 +289,7 @@ def test_what_the_layer_says_about_a_relationship_is_added_to_what_stays(tmp_pat
         joint("one", "/robot/base", "/robot/middle", at=(0.1, 0, 0)),
         joint("two", "/robot/middle", "/robot/hand", at=(0.09, 0, 0)),
     )  # fmt: skip
-    (tmp_path / "content.usda").write_text(HEADER.format(name="robot") + content)
+    (tmp_path / "content.usda").write_text(HEADER.format(name="robot") + content, encoding="utf-8")
     asset = tmp_path / "robot.usda"
     asset.write_text(
         HEADER.format(name="robot")
@@ -294,7 +298,8 @@ def test_what_the_layer_says_about_a_relationship_is_added_to_what_stays(tmp_pat
         + "        rel physics:filteredPairs = </table>\n    }\n}\n"
         + 'def Cube "table" ( prepend apiSchemas = ["PhysicsCollisionAPI"] )\n{\n'
         + "    double3 xformOp:translate = (5, 0, 0)\n"
-        + '    uniform token[] xformOpOrder = ["xformOp:translate"]\n}\n'
+        + '    uniform token[] xformOpOrder = ["xformOp:translate"]\n}\n',
+        encoding="utf-8",
     )
     result = scaffold(asset, tmp_path / "ros.usda", "--drives")
     stage = Usd.Stage.Open(str(result.path))
@@ -309,7 +314,7 @@ def test_joints_in_an_instance_get_no_drive(tmp_path: Path) -> None:
         + 'def Xform "leg"\n{\n'
         + link("thigh") + link("shank") + joint("knee", "/leg/thigh", "/leg/shank")
         + "}\n"
-    )  # fmt: skip
+    , encoding="utf-8")  # fmt: skip
     text = robot(
         link("base"), ANCHOR, 'def "leg" ( instanceable = true\n references = @./leg.usda@ ) {}\n',
         joint("hip", "/robot/base", "/robot/leg/thigh"),
@@ -325,12 +330,12 @@ def test_joints_in_an_instance_get_no_drive(tmp_path: Path) -> None:
 
 def test_a_robot_with_interfaces_gets_drives_alone(tmp_path: Path) -> None:
     asset = tmp_path / "robot.usda"
-    asset.write_text(HEADER.format(name="robot") + spinner())
+    asset.write_text(HEADER.format(name="robot") + spinner(), encoding="utf-8")
     scaffold(asset, tmp_path / "ros.usda")
     before = load_plan(tmp_path / "ros.usda")
     result = scaffold(tmp_path / "ros.usda", tmp_path / "physics.usda", "--drives")
     assert drive_of(result, "hinge").stiffness > 0.0
-    assert "Ros" not in result.path.read_text().partition(")\n")[2]
+    assert "Ros" not in result.path.read_text(encoding="utf-8").partition(")\n")[2]
     assert result.plan.topics == before.topics
 
 
@@ -355,7 +360,7 @@ def converted(text: str) -> str:
 
 def test_a_root_link_without_mass_is_recognised(tmp_path: Path) -> None:
     asset = tmp_path / "robot.usda"
-    asset.write_text(converted(ghosted()))
+    asset.write_text(converted(ghosted()), encoding="utf-8")
     result = scaffold(asset, tmp_path / "ros.usda")
     (said,) = result.decisions("base")
     assert said.startswith("! base: the root link base_footprint has no mass")
@@ -364,7 +369,7 @@ def test_a_root_link_without_mass_is_recognised(tmp_path: Path) -> None:
 
 def test_a_freed_robot_floats_as_one(tmp_path: Path) -> None:
     asset = tmp_path / "robot.usda"
-    asset.write_text(converted(ghosted()))
+    asset.write_text(converted(ghosted()), encoding="utf-8")
     result = scaffold(asset, tmp_path / "ros.usda", "--free-base")
     before, plan = load_plan(asset, physics=True), load_plan(result.path, physics=True)
     assert (before.robots[0].base, plan.robots[0].base >= 0) == (-1, True)
@@ -407,7 +412,9 @@ def test_a_fixed_robot_stays_where_it_is(tmp_path: Path, units: str) -> None:
         'uniform token[] xformOpOrder = ["xformOp:translate", "xformOp:rotateZ"]\n',
     )
     asset = tmp_path / "robot.usda"
-    asset.write_text(HEADER.format(name="robot").replace("metersPerUnit = 1", units) + moved)
+    asset.write_text(
+        HEADER.format(name="robot").replace("metersPerUnit = 1", units) + moved, encoding="utf-8"
+    )
     result = scaffold(asset, tmp_path / "ros.usda", "--fix-base")
     before, plan = load_plan(asset, physics=True), load_plan(result.path, physics=True)
     assert (before.robots[0].base >= 0, plan.robots[0].base) == (True, -1)
@@ -519,7 +526,7 @@ def test_mistakes_are_refused_and_nothing_is_written(
     tmp_path: Path, arguments: list[str], message: str
 ) -> None:
     asset = tmp_path / "robot.usda"
-    asset.write_text(HEADER.format(name="robot") + cart(*TWO_WHEELS))
+    asset.write_text(HEADER.format(name="robot") + cart(*TWO_WHEELS), encoding="utf-8")
     with pytest.raises(OptionError) as caught:
         run(asset, "-o", tmp_path / "ros.usda", *arguments)
     assert str(caught.value) == message

@@ -50,7 +50,7 @@ def text_of(diagnostic: Diagnostic) -> str:
 def test_a_camera_looks_along_x_of_its_link(tmp_path: Path, meters: float) -> None:
     asset = tmp_path / "robot.usda"
     header = HEADER.format(name="robot").replace("metersPerUnit = 1", f"metersPerUnit = {meters}")
-    asset.write_text(header + robot_with_links())
+    asset.write_text(header + robot_with_links(), encoding="utf-8")
     result = scaffold(asset, tmp_path / "ros.usda", "--camera", "camera_link")
     plan = load_plan(result.path, physics=True)
     assert plan.physics is not None
@@ -142,10 +142,11 @@ def test_sensors_can_be_added_to_a_robot_with_interfaces(tmp_path: Path) -> None
 
 
 def test_sensors_in_a_payload_move_with_their_link(tmp_path: Path) -> None:
-    (tmp_path / "content.usda").write_text(HEADER.format(name="robot") + robot_with_links())
+    (tmp_path / "content.usda").write_text(HEADER.format(name="robot") + robot_with_links(), encoding="utf-8")
     asset = tmp_path / "robot.usda"
     asset.write_text(
-        HEADER.format(name="robot") + 'def Xform "robot" ( prepend payload = @./content.usda@ ) {}\n'
+        HEADER.format(name="robot") + 'def Xform "robot" ( prepend payload = @./content.usda@ ) {}\n',
+        encoding="utf-8",
     )
     result = scaffold(asset, tmp_path / "ros.usda", "--lidar", "lidar_link", "--camera", "camera_link")
     assert topic(result.plan, "/robot/scan").path == "/robot/robot/base_link/lidar_link/lidar"
@@ -159,7 +160,7 @@ def test_an_ambiguous_link_is_refused(tmp_path: Path) -> None:
         joint("j", "/robot/one", "/robot/two"),
     )
     asset = tmp_path / "robot.usda"
-    asset.write_text(HEADER.format(name="robot") + text)
+    asset.write_text(HEADER.format(name="robot") + text, encoding="utf-8")
     with pytest.raises(
         OptionError, match="several links have this name; name a path: /robot/one/mount, /robot/two/mount"
     ):

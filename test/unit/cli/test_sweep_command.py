@@ -67,7 +67,7 @@ def test_a_sweep_is_one_command(tmp_path: Path) -> None:
         "journal.jsonl", "recordings", "report.html", "results.parquet", "sweep.json",
     ]  # fmt: skip
     assert len(list((output / "recordings").iterdir())) == 2
-    document = json.loads((output / "sweep.json").read_text())
+    document = json.loads((output / "sweep.json").read_text(encoding="utf-8"))
     assert document["name"] == "small"
     assert document["runs"] == 4
     assert {"usd_ros_bridge", "ray", "mujoco", "usd-core"} <= document["versions"].keys()
@@ -84,7 +84,7 @@ def test_a_sweep_is_one_command(tmp_path: Path) -> None:
     (output / "report.html").unlink()
     remade = call_cli("sweep", "--report", output)
     assert (remade.returncode, remade.stdout) == (0, f"{output / 'report.html'}\n")
-    assert "gave up" in (output / "report.html").read_text()
+    assert "gave up" in (output / "report.html").read_text(encoding="utf-8")
 
 
 def test_without_ray_runs_are_made_here(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_a_killed_sweep_is_resumed(tmp_path: Path) -> None:
             sweep.wait(timeout=30)
     with started(tmp_path, file.name, "--workers", "2", "--resume") as sweep:
         sweep.wait_for("12 of 12 runs: 12 completed")
-    ids = [json.loads(line)["id"] for line in journal.read_text().splitlines()]
+    ids = [json.loads(line)["id"] for line in journal.read_text(encoding="utf-8").splitlines()]
     assert len(ids) == len(set(ids)) == 12
     tables = [read_table(tmp_path / each / "results.parquet") for each in ("whole", "small_results")]
     assert without_times(tables[0]) == without_times(tables[1])

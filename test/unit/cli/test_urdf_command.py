@@ -85,7 +85,7 @@ def test_strict_refuses_an_asset_with_an_error(tmp_path: Path) -> None:
 
 def test_a_directory_that_cannot_be_written_costs_the_meshes_only(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
-    blocked.write_text("no directory")
+    blocked.write_text("no directory", encoding="utf-8")
     result = urdf(ROVER, meshes=blocked / "meshes")
     assert result.returncode == 0
     assert result.stderr.count("3.8.mesh_directory") == 1
@@ -98,7 +98,7 @@ def test_a_directory_that_cannot_be_written_costs_the_meshes_only(tmp_path: Path
 def test_only_the_variant_that_is_selected(choice: str, has_lidar: bool, tmp_path: Path) -> None:
     """REP 0158 sections 3.7 and 3.8: the others are discarded, and nothing tells of them."""
     asset = tmp_path / "robot.usda"
-    asset.write_text(VARIANTS)
+    asset.write_text(VARIANTS, encoding="utf-8")
     result = urdf(asset, "--variant", f"/robot:sensor={choice}", meshes=tmp_path / "meshes")
     assert result.returncode == 0, result.stderr
     links = {link.get("name") for link in ET.fromstring(result.stdout).findall("link")}
@@ -108,7 +108,7 @@ def test_only_the_variant_that_is_selected(choice: str, has_lidar: bool, tmp_pat
 
 def test_plain_xforms_become_links_where_that_is_asked_for(tmp_path: Path) -> None:
     asset = tmp_path / "robot.usda"
-    asset.write_text(VARIANTS)
+    asset.write_text(VARIANTS, encoding="utf-8")
     assert "tool_mount" not in urdf(asset, meshes=tmp_path / "meshes").stdout
     assert "tool_mount" in urdf(asset, "--frames-from-xforms", meshes=tmp_path / "meshes").stdout
 

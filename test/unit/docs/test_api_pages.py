@@ -23,7 +23,7 @@ DIRECTIVE = re.compile(r"^::: (usd_ros_bridge\.\S+)$", re.MULTILINE)
 
 def described(page: Path) -> list[str]:
     """The names that mkdocstrings describes on a page."""
-    return DIRECTIVE.findall(page.read_text())
+    return DIRECTIVE.findall(page.read_text(encoding="utf-8"))
 
 
 def load(name: str) -> Any:

@@ -23,7 +23,8 @@ from usd_ros_bridge.cli.doctor import DISTRIBUTIONS
 pytestmark = pytest.mark.docs
 
 RESULTS: dict[str, Any] = {
-    each["name"]: each for each in json.loads((ROOT / "benchmarks" / "results.json").read_text())
+    each["name"]: each
+    for each in json.loads((ROOT / "benchmarks" / "results.json").read_text(encoding="utf-8"))
 }
 PAGE = page_text("benchmarks.md")
 RUN = section(PAGE, "A run")

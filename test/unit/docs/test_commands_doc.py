@@ -30,7 +30,7 @@ def page_commands() -> list[tuple[Path, str]]:
     return [
         (page, match[1])
         for page in PAGES
-        for line in page.read_text().replace("\\\n", " ").splitlines()
+        for line in page.read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
         if (match := _COMMAND.match(line.strip()))
     ]
 

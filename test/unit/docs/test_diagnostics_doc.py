@@ -72,7 +72,7 @@ def constant(module: str, name: str) -> Any:
     """The value of a constant of a module of planning, from its source."""
     (value,) = (
         node.value
-        for node in ast.parse((PACKAGE / "planning" / module).read_text()).body
+        for node in ast.parse((PACKAGE / "planning" / module).read_text(encoding="utf-8")).body
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name
     )
     return ast.literal_eval(value)
@@ -107,7 +107,7 @@ class Reporter:
 @cache
 def modules() -> dict[Path, ast.Module]:
     """The parsed modules, without the collector, which passes on what others find."""
-    parsed = {path: ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
+    parsed = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
     for module in parsed.values():
         module.body = [each for each in module.body if getattr(each, "name", "") != "DiagnosticCollector"]
     return parsed

@@ -31,7 +31,7 @@ def parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> list[S
     monkeypatch.setattr("doc_walk.DOCS", tmp_path)
     page = tmp_path / "tutorials" / "page.md"
     page.parent.mkdir(exist_ok=True)
-    page.write_text(text)
+    page.write_text(text, encoding="utf-8")
     return steps(page)
 
 
@@ -93,7 +93,7 @@ false
     reader = walk(tmp_path)
     for step in found:
         reader.follow(step)
-    assert (tmp_path / "reader" / "inside" / "greet.py").read_text().startswith("import os\n")
+    assert (tmp_path / "reader" / "inside" / "greet.py").read_text(encoding="utf-8").startswith("import os\n")
 
 
 def test_a_program_runs_beside(tmp_path, monkeypatch) -> None:
@@ -132,7 +132,9 @@ def test_a_block_that_only_reads_the_graph_is_known() -> None:
 
 def test_a_list_is_asked_for_until_discovery_found_all(tmp_path, monkeypatch) -> None:
     program = tmp_path / "usd_ros_bridge"
-    program.write_text("#!/bin/sh\necho /imu >> graph\ntest $(wc -l < graph) -gt 2 && cat graph\n")
+    program.write_text(
+        "#!/bin/sh\necho /imu >> graph\ntest $(wc -l < graph) -gt 2 && cat graph\n", encoding="utf-8"
+    )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     page = "```sh\nusd_ros_bridge topic list\n```\n```text\n/imu\n/imu\n/imu\n```\n"
@@ -174,7 +176,7 @@ at 127.0.0.1:8771, 18771
     reader = walk(tmp_path)
     for step in parsed(tmp_path, monkeypatch, page):
         reader.follow(step)
-    text = (tmp_path / "reader" / "port.txt").read_text()
+    text = (tmp_path / "reader" / "port.txt").read_text(encoding="utf-8")
     assert text.startswith("at 127.0.0.1:")
     assert text.endswith(", 18771\n")
     assert ":8771," not in text
@@ -194,6 +196,6 @@ def test_a_comment_has_known_words() -> None:
 def test_all_comments_are_above_a_block() -> None:
     """A comment with a line between, or with a slip, would be ignored without a word."""
     for page in DOCS.rglob("*.md"):
-        assert page.read_text().count("<!-- run:") == sum(bool(block.directive) for block in blocks(page)), (
-            page
-        )
+        assert page.read_text(encoding="utf-8").count("<!-- run:") == sum(
+            bool(block.directive) for block in blocks(page)
+        ), page

@@ -47,7 +47,9 @@ def test_files_of_the_architecture_exist() -> None:
 
 
 def test_names_of_the_architecture_exist() -> None:
-    text = "".join(path.read_text() for path in PACKAGE.rglob("*.py")) + (ROOT / "pyproject.toml").read_text()
+    text = "".join(path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")) + (
+        ROOT / "pyproject.toml"
+    ).read_text(encoding="utf-8")
     known = set(_NAME.findall(text))
     inline = [code for code in codes(ARCHITECTURE) if not (_FILE.fullmatch(code) or "/" in code)]
     words = {word for code in inline for word in _NAME.findall(code)}
@@ -71,7 +73,7 @@ def test_every_recipe_has_a_test_that_follows_it() -> None:
         for code in codes(cell):
             path, _, test = code.partition("::")
             assert (ROOT / path).exists(), code
-            assert not test or f"def {test}(" in (ROOT / path).read_text(), code
+            assert not test or f"def {test}(" in (ROOT / path).read_text(encoding="utf-8"), code
 
 
 def decisions() -> list[list[str]]:
@@ -95,7 +97,7 @@ def test_decisions_have_their_tests() -> None:
 
 
 def test_assets_of_decisions_are_read_by_the_test_of_golden_plans() -> None:
-    text = Path(ROOT / "test" / "unit" / "assets" / "test_golden.py").read_text()
+    text = Path(ROOT / "test" / "unit" / "assets" / "test_golden.py").read_text(encoding="utf-8")
     assert 'ASSETS.glob("*.usda")' in text
 
 
@@ -104,7 +106,9 @@ def test_diagrams_have_no_semicolon() -> None:
     diagrams = [
         (page.name, block)
         for page in PAGES
-        for block in re.findall(r"^```mermaid\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+        for block in re.findall(
+            r"^```mermaid\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+        )
     ]
     assert {name for name, _ in diagrams} >= {"architecture.md"}
     assert [name for name, block in diagrams if ";" in block] == []

@@ -25,7 +25,7 @@ if not FLEET_RESULTS.exists():
         allow_module_level=True,
     )
 
-ENTRIES = json.loads(FLEET_RESULTS.read_text())
+ENTRIES = json.loads(FLEET_RESULTS.read_text(encoding="utf-8"))
 PAGE = page_text("fleet_cost.md")
 
 

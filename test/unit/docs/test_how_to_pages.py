@@ -36,7 +36,7 @@ OPTIONS_OF_COMMANDS = options_of(cli) | OTHERS
 
 def unknown(page: Path) -> set[str]:
     """Attributes, options of commands and parameters that a recipe names and that do not exist."""
-    text = page.read_text()
+    text = page.read_text(encoding="utf-8")
     inline = " ".join(codes(without_fences(text)))
     shown = " ".join(
         block.text for block in blocks(page) if block.language == "sh" and "usd_ros_bridge" in block.text

@@ -37,7 +37,7 @@ ASSETS = [
 
 @cache
 def validator() -> Any:
-    schema = json.loads(SCHEMA.read_text())
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)
 
@@ -51,7 +51,9 @@ def faults(document: Any) -> list[str]:
 
 def test_the_schema_is_that_of_the_code() -> None:
     tool = runpy.run_path(str(ROOT / "tools" / "inspect_schema.py"))
-    assert json.loads(SCHEMA.read_text()) == tool["document"](), "python tools/inspect_schema.py --write"
+    assert json.loads(SCHEMA.read_text(encoding="utf-8")) == tool["document"](), (
+        "python tools/inspect_schema.py --write"
+    )
 
 
 def objects(schema: Any) -> list[Any]:
@@ -67,7 +69,9 @@ def objects(schema: Any) -> list[Any]:
 def test_every_object_is_closed() -> None:
     """Only attributes of solvers have names that the schema does not know."""
     free = [
-        each for each in objects(json.loads(SCHEMA.read_text())) if each["additionalProperties"] is not False
+        each
+        for each in objects(json.loads(SCHEMA.read_text(encoding="utf-8")))
+        if each["additionalProperties"] is not False
     ]
     assert all("properties" not in each for each in free)
 

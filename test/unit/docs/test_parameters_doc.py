@@ -65,7 +65,7 @@ def test_every_node_parameter_stands_in_the_table() -> None:
 
 def test_the_parameter_file_has_the_same_parameters_and_defaults() -> None:
     yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: make setup-tests")
-    text = (ROOT / "config" / "bridge.yaml").read_text()
+    text = (ROOT / "config" / "bridge.yaml").read_text(encoding="utf-8")
     active = yaml.safe_load(text)["/**"]["ros__parameters"]
     commented = set(re.findall(r"^ {4}# ([a-z_]+): \S", text, re.MULTILINE))
     assert active.keys() | commented == OPTIONS.keys() | {"use_sim_time"}
@@ -75,7 +75,7 @@ def test_the_parameter_file_has_the_same_parameters_and_defaults() -> None:
 
 
 def test_launch_arguments_are_those_of_the_table_of_options() -> None:
-    tree = ast.parse((ROOT / "launch" / "bridge.launch.py").read_text())
+    tree = ast.parse((ROOT / "launch" / "bridge.launch.py").read_text(encoding="utf-8"))
     constants = {
         node.targets[0].id: node.value
         for node in tree.body
@@ -121,7 +121,7 @@ def test_every_option_of_the_command_line_stands_in_a_table(tables: SimpleNamesp
 
 
 def test_exit_statuses() -> None:
-    tree = ast.parse((PACKAGE / "process_settings.py").read_text())
+    tree = ast.parse((PACKAGE / "process_settings.py").read_text(encoding="utf-8"))
     statuses = {
         node.value.value
         for node in tree.body
@@ -136,7 +136,7 @@ def test_environment_variables() -> None:
     """Every variable that the package itself reads is listed; ROS_DOMAIN_ID is read by rcl."""
     read = set()
     for path in PACKAGE.rglob("*.py"):
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
         read |= set(re.findall(r"""environ(?:\.get\(|\[)["'](\w+)["']""", text))
         if "os.environ" in text:
             read |= set(re.findall(r"""["']((?:USD_ROS|AMENT)_\w+)["']""", text))

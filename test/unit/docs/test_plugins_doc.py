@@ -31,11 +31,11 @@ class TestScaledPosition(ControllerConformance):
     def plugin(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         package = tmp_path / "scaled_position"
         package.mkdir()
-        (package / "__init__.py").write_text(python_block("SCALED_POSITION ="))
-        (package / "scaled_positions.py").write_text(python_block("class ScaledPositions("))
+        (package / "__init__.py").write_text(python_block("SCALED_POSITION ="), encoding="utf-8")
+        (package / "scaled_positions.py").write_text(python_block("class ScaledPositions("), encoding="utf-8")
         points = {"ScaledPositionAPI": "scaled_position:SCALED_POSITION"}
         install_plugin(tmp_path, "scaled-position", entry_points={"controllers": points}, modules={})
         asset = tmp_path / "robot.usda"
-        asset.write_text(SCALED_ARM.replace("SCHEMA", self.schema))
+        asset.write_text(SCALED_ARM.replace("SCHEMA", self.schema), encoding="utf-8")
         monkeypatch.syspath_prepend(str(tmp_path))
         monkeypatch.setattr(type(self), "asset", asset, raising=False)

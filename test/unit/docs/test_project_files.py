@@ -35,7 +35,7 @@ def workflow(name: str) -> dict[str, Any]:
 
 
 def test_ci_makes_what_the_script_makes() -> None:
-    script = (ROOT / ".ci" / "run").read_text()
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     lanes = " ".join(re.findall(r"^(?:left|right)=\((.*)\)$", script, re.MULTILINE)).split()
     alone = re.findall(r"^alone \S+ make (\S+)", script, re.MULTILINE)
     made = workflow("ci.yml")["jobs"]["make"]["strategy"]["matrix"]["target"]
@@ -60,7 +60,7 @@ def check_rights(content: dict[str, Any]) -> None:
 
 
 def test_commands_of_workflows_are_in_the_repository() -> None:
-    makefile = (ROOT / "Makefile").read_text()
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for path in WORKFLOWS:
         for step in [
             step for job in run_workflow.load(path)["jobs"].values() for step in run_workflow.steps(job)
@@ -75,7 +75,9 @@ def test_commands_of_workflows_are_in_the_repository() -> None:
 
 
 def test_the_pythons_are_those_of_the_package() -> None:
-    supported = re.findall(r"Programming Language :: Python :: (3\.\d+)", (ROOT / "setup.py").read_text())
+    supported = re.findall(
+        r"Programming Language :: Python :: (3\.\d+)", (ROOT / "setup.py").read_text(encoding="utf-8")
+    )
     for name, job in (("pip.yml", "test"), ("wheels.yml", "build")):
         assert workflow(name)["jobs"][job]["strategy"]["matrix"]["python"] == supported
 
@@ -103,9 +105,11 @@ def test_run_workflow_fills_the_matrix_and_stops_at_a_failure(capfd: pytest.Capt
 
 
 def test_the_citation_has_the_version_of_the_package() -> None:
-    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == usd_ros_bridge.__version__
-    assert f"<version>{usd_ros_bridge.__version__}</version>" in (ROOT / "package.xml").read_text()
+    assert f"<version>{usd_ros_bridge.__version__}</version>" in (ROOT / "package.xml").read_text(
+        encoding="utf-8"
+    )
 
 
 @pytest.mark.parametrize(
@@ -129,7 +133,7 @@ def test_a_release_that_fits_is_accepted(tmp_path: Path) -> None:
     for name in ("tools/check_release.sh", "usd_ros_bridge/__init__.py", "package.xml", "CITATION.cff"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
-    (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n## {version} (2026-12-01)\n")
+    (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n## {version} (2026-12-01)\n", encoding="utf-8")
     done = subprocess.run(
         [tmp_path / "tools" / "check_release.sh", f"v{version}"],
         capture_output=True,
@@ -144,26 +148,30 @@ def test_a_release_that_fits_is_accepted(tmp_path: Path) -> None:
 
 
 def test_images_run_without_rights_of_root() -> None:
-    for text in [path.read_text() for path in DOCKERFILES]:
+    for text in [path.read_text(encoding="utf-8") for path in DOCKERFILES]:
         user = text.index("\nUSER 1000\n")
         assert text.rindex("\nRUN ") < user < text.index("\nENTRYPOINT ")
 
 
 def test_images_copy_files_that_the_context_has() -> None:
-    allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
-    texts = "".join(path.read_text() for path in DOCKERFILES)
+    allowed = {
+        line[1:]
+        for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+        if line.startswith("!")
+    }
+    texts = "".join(path.read_text(encoding="utf-8") for path in DOCKERFILES)
     for source in re.findall(r"^COPY (?:--\S+ )*(\S+) ", texts, re.MULTILINE):
         assert (ROOT / source).exists()
         assert source == "." or source.split("/")[0] in allowed
     for name in allowed:
         assert (ROOT / name).exists(), name
-    manifest = (ROOT / "MANIFEST.in").read_text().split()
+    manifest = (ROOT / "MANIFEST.in").read_text(encoding="utf-8").split()
     needed = {"Makefile", "setup.py", "setup.cfg", "pyproject.toml", "interfaces", "usd_ros_bridge"}
     assert needed | {name for name in manifest if (ROOT / name).is_dir() and "/" not in name} <= allowed
 
 
 def test_the_development_container_is_json_with_comments() -> None:
-    text = (ROOT / ".devcontainer" / "devcontainer.json").read_text()
+    text = (ROOT / ".devcontainer" / "devcontainer.json").read_text(encoding="utf-8")
     content = json.loads(re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE))
     assert "make setup-tests setup-lint" in content["postCreateCommand"]
 
@@ -173,7 +181,7 @@ def test_the_development_container_is_json_with_comments() -> None:
 
 def hits(text: str, tmp_path: Path) -> list[str]:
     page = tmp_path / "page.md"
-    page.write_text(text)
+    page.write_text(text, encoding="utf-8")
     return check_words.check([page], check_words.load_rules())
 
 
@@ -225,7 +233,8 @@ def test_docstrings_are_searched(tmp_path: Path) -> None:
         '"""Module.\n\nIt waits\nin vain.\n"""\n\nNAME = "told"  # told\n"""It is made anew."""\n\n\n'
         'class Robot:\n    """Robot.\n\n    Args:\n        name: Told, by\n            and by.\n    """\n\n'
         '    def go(self):\n        """What it does.\n\n            told = 1\n        """\n'
-        '        return """told"""\n'
+        '        return """told"""\n',
+        encoding="utf-8",
     )
     found = check_words.check([file], check_words.load_rules())
     places = [hit.removeprefix(f"{file}:").partition(": write")[0] for hit in found]
@@ -237,7 +246,8 @@ def test_messages_are_searched(tmp_path: Path) -> None:
     file.write_text(
         'NAME = "told"\nKEYS = {"hear": 1}\n\n\ndef go(name):\n    """Go."""\n'
         '    log("the robot waits "\n        "in vain")\n'
-        '    raise ValueError(\n        f"{name} is read "\n        f"anew {name!r:told}, in `vain`"\n    )\n'
+        '    raise ValueError(\n        f"{name} is read "\n        f"anew {name!r:told}, in `vain`"\n    )\n',
+        encoding="utf-8",
     )
     found = check_words.check([file], check_words.load_rules())
     places = [hit.removeprefix(f"{file}:").partition(": write")[0] for hit in found]
@@ -246,9 +256,9 @@ def test_messages_are_searched(tmp_path: Path) -> None:
 
 def test_an_invalid_rule_is_named(tmp_path: Path) -> None:
     rules = tmp_path / "phrases.txt"
-    rules.write_text("# a comment\nfoo | bar\n")
+    rules.write_text("# a comment\nfoo | bar\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"phrases.txt:2: 2 columns, not 3"):
         check_words.load_rules(rules)
-    rules.write_text("(foo | bar | because\n")
+    rules.write_text("(foo | bar | because\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"phrases.txt:1: missing"):
         check_words.load_rules(rules)

@@ -46,7 +46,7 @@ def test_blocks_import_public_names() -> None:
 
 def test_calls_in_the_text_are_of_public_names() -> None:
     pages = [page for page in PAGES if page.name != "CHANGELOG.md"]
-    named = {match[1] for page in pages for match in _CALL.finditer(page.read_text())}
+    named = {match[1] for page in pages for match in _CALL.finditer(page.read_text(encoding="utf-8"))}
     assert named
     wrong = {each for each in named if not is_public(*each.rsplit(".", 1))}
     assert wrong == set()

@@ -121,8 +121,8 @@ def test_documented_distribution_registers_the_backend(tmp_path: Path) -> None:
     (toml,) = [block for block in blocks(page_path("writing_a_backend.md")) if block.language == "toml"]
     project, target = tmp_path / "project", tmp_path / "installed"
     project.mkdir()
-    (project / "pyproject.toml").write_text(toml.text)
-    (project / "sway_backend.py").write_text(documented_backend().text)
+    (project / "pyproject.toml").write_text(toml.text, encoding="utf-8")
+    (project / "sway_backend.py").write_text(documented_backend().text, encoding="utf-8")
     install = [
         sys.executable,
         "-m",
@@ -142,7 +142,7 @@ def test_documented_distribution_registers_the_backend(tmp_path: Path) -> None:
     assert found.split() == ["True", "sway_backend"]
     # The documented test of its author passes.
     (test,) = [block for block in blocks(page_path("writing_a_backend.md")) if "class TestSway" in block.text]
-    (tmp_path / "test_sway.py").write_text(test.text)
+    (tmp_path / "test_sway.py").write_text(test.text, encoding="utf-8")
     arguments = ["-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path / "test_sway.py")]
     passed = run([sys.executable, "-m", "pytest", *arguments], python_path=target)
     assert " passed" in passed

@@ -55,7 +55,7 @@ def clone(tmp_path: Path) -> Path:
     shutil.copytree(ROOT / "examples" / "rover", origin / "rover")
     (origin / "robot").mkdir()
     broken = block("robot.usda").replace("@rover/", "@../rover/")
-    (origin / "robot" / "robot.usda").write_text(broken[: broken.index("over ")])
+    (origin / "robot" / "robot.usda").write_text(broken[: broken.index("over ")], encoding="utf-8")
     assert run("git init -q -b main && git add . && git commit -qm robot", origin).returncode == 0
     assert (
         run(
@@ -63,7 +63,7 @@ def clone(tmp_path: Path) -> Path:
         ).returncode
         == 0
     )
-    (tmp_path / "work" / "clone" / "robot" / "robot.usda").write_text(broken)
+    (tmp_path / "work" / "clone" / "robot" / "robot.usda").write_text(broken, encoding="utf-8")
     return tmp_path / "work" / "clone"
 
 
@@ -76,10 +76,10 @@ def test_the_commands_of_the_workflow_do_what_the_page_says(clone: Path) -> None
     assert workflow["jobs"]["asset"]["env"] == {"BRIDGE_WHEELS": "${{ vars.BRIDGE_WHEELS }}"}
     results = [run(each, clone) for each in steps[1:]]
     assert [each.returncode for each in results] == [0, 0, 1], [each.stderr for each in results]
-    page = (clone / "report.html").read_text()
+    page = (clone / "report.html").read_text(encoding="utf-8")
     assert "../target/robot/robot.usda" in page
     assert "/rover/scan" in page
-    log = json.loads((clone / "findings.sarif").read_text())
+    log = json.loads((clone / "findings.sarif").read_text(encoding="utf-8"))
     places = [each["locations"][0]["physicalLocation"] for each in log["runs"][0]["results"]]
     assert {each["artifactLocation"]["uri"] for each in places} == {"robot/robot.usda"}
     assert "::error file=robot/robot.usda,title=2.3.type,line=" in results[-1].stdout

@@ -60,4 +60,4 @@ def test_moveits_controllers_are_the_arms() -> None:
 
 def test_the_line_of_the_log_is_what_the_bridge_says() -> None:
     (line,) = start_lines(example("rover/world.usda").robots, use_sim_time=True)
-    assert line in (page_path("rviz.md")).read_text()
+    assert line in (page_path("rviz.md")).read_text(encoding="utf-8")

@@ -37,7 +37,7 @@ def hooks() -> SimpleNamespace:
 
 
 def mkdocs() -> dict[str, Any]:
-    return dict(yaml.safe_load((ROOT / "mkdocs.yml").read_text()))
+    return dict(yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8")))
 
 
 def targets(html: str) -> list[str]:
@@ -81,7 +81,7 @@ def test_links_to_files_outside_of_docs_lead_to_the_repository(hooks: SimpleName
 
 def test_a_file_name_as_text_of_a_link_becomes_the_title(hooks: SimpleNamespace) -> None:
     page = DOCS / "how_to" / "how_to.md"
-    (title,) = re.findall(r"^# (.+)$", page_path("live.md").read_text(), re.MULTILINE)
+    (title,) = re.findall(r"^# (.+)$", page_path("live.md").read_text(encoding="utf-8"), re.MULTILINE)
     text = (
         "[live.md](../reference/live.md#what-changes), [here](../reference/live.md), [live.md](../index.md)"
     )
@@ -102,7 +102,7 @@ def test_directives_of_tests_are_removed_and_titles_of_blocks_kept(hooks: Simple
 
 
 def test_tables_that_are_built_with_the_site(hooks: SimpleNamespace) -> None:
-    text = page_path("command_line.md").read_text()
+    text = page_path("command_line.md").read_text(encoding="utf-8")
     made = hooks.with_built_tables(text, "command_line.md")
     assert "### inspect\n" in made
     assert "The site has" not in made
@@ -146,7 +146,7 @@ def test_lists_and_tables_stand_apart() -> None:
 def crowded(page: Path) -> list[str]:
     item = re.compile(r"( *)(?:[-*]|\d+\.) ")
     faults, fence, previous = [], False, ""
-    for number, line in enumerate(page.read_text().splitlines(), 1):
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
         fence ^= line.lstrip().startswith("```")
         found = item.match(line)
         inside = item.match(previous) or previous.startswith("  ") or not previous.strip()

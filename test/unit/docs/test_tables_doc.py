@@ -56,7 +56,7 @@ def is_alive(page: Path, target: str) -> bool:
     if not path.exists() or not path.is_relative_to(ROOT):
         return False
     # Headings that the build of the site makes: `mkdocs build --strict` checks links to them.
-    return not anchor or "\nThe site has " in path.read_text() or anchor in anchors(path)
+    return not anchor or "\nThe site has " in path.read_text(encoding="utf-8") or anchor in anchors(path)
 
 
 def test_links_of_all_pages() -> None:
@@ -75,7 +75,9 @@ def navigation(entry: Any) -> list[str]:
 
 
 def test_the_navigation_leads_to_every_page() -> None:
-    (nav,) = re.findall(r"^nav:\n(?:[ -].*\n|\n)+", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    (nav,) = re.findall(
+        r"^nav:\n(?:[ -].*\n|\n)+", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE
+    )
     files = navigation(yaml.safe_load(nav)["nav"])
     assert sorted(files) == sorted(
         page.relative_to(DOCS).as_posix() for page in PAGES if page.is_relative_to(DOCS)

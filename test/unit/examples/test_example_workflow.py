@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).resolve().parents[3] / "examples" / "testing"
 
 
 def test_the_workflow_runs_the_tests_of_the_package() -> None:
-    workflow = yaml.safe_load((PACKAGE / ".github" / "workflows" / "test.yaml").read_text())
+    workflow = yaml.safe_load((PACKAGE / ".github" / "workflows" / "test.yaml").read_text(encoding="utf-8"))
     scripts = {
         name: "\n".join(step.get("run", "") for step in job["steps"])
         for name, job in workflow["jobs"].items()
@@ -28,7 +28,7 @@ def test_the_workflow_runs_the_tests_of_the_package() -> None:
     assert setup != scripts["colcon"]
     # Where pip installs as root; the wheel adds its prefix nowhere.
     assert "export AMENT_PREFIX_PATH=/usr/local:" in setup
-    assert "<name>rover_test</name>" in (PACKAGE / "package.xml").read_text()
+    assert "<name>rover_test</name>" in (PACKAGE / "package.xml").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -42,10 +42,10 @@ def test_the_workflow_runs_the_tests_of_the_package() -> None:
     ],
 )
 def test_the_workflow_fails_without_tests(summary: str, is_enough: bool, tmp_path: Path) -> None:
-    workflow = yaml.safe_load((PACKAGE / ".github" / "workflows" / "test.yaml").read_text())
+    workflow = yaml.safe_load((PACKAGE / ".github" / "workflows" / "test.yaml").read_text(encoding="utf-8"))
     (check,) = (
         line for line in workflow["jobs"]["colcon"]["steps"][-1]["run"].splitlines() if "grep" in line
     )
-    (tmp_path / "results.txt").write_text(f"{summary}\n")
+    (tmp_path / "results.txt").write_text(f"{summary}\n", encoding="utf-8")
     done = subprocess.run(["bash", "-c", check], cwd=tmp_path, check=False)
     assert (done.returncode == 0) == is_enough

@@ -39,9 +39,9 @@ def store(tmp_path: Path) -> MeshStore:
     directory.mkdir()
     installed.mkdir()
     (directory / NAME).write_bytes(CONTENT)
-    (directory / "secret.txt").write_text("secret")
-    (tmp_path / "secret.stl").write_text("secret")
-    (installed / OTHER).write_text("o mesh\n")
+    (directory / "secret.txt").write_text("secret", encoding="utf-8")
+    (tmp_path / "secret.stl").write_text("secret", encoding="utf-8")
+    (installed / OTHER).write_text("o mesh\n", encoding="utf-8")
     return MeshStore(directory, installed)
 
 
@@ -267,7 +267,8 @@ def test_a_page_of_another_origin_may_read_the_files(mesh_server: MeshServer, tm
     page.write_text(
         f"<body><script>fetch('{mesh_server.uri}/{NAME}').then(a => a.arrayBuffer())"
         ".then(b => document.body.textContent = 'bytes ' + b.byteLength)"
-        ".catch(e => document.body.textContent = 'failed ' + e)</script>"
+        ".catch(e => document.body.textContent = 'failed ' + e)</script>",
+        encoding="utf-8",
     )
     options = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
     options += ["--virtual-time-budget=20000", "--dump-dom"]

@@ -129,7 +129,9 @@ def test_looks_of_parts_are_obj_with_mtl(tmp_path: Path) -> None:
     green = [round(255 * value) for value in srgb(GREEN.color)[:3]]
     assert found == {(255, 0, 0, 255): 1, (*green, 255): 2}
     # What reads it here leaves opacity out.
-    assert re.findall(r"^d (.+)$", path_of(file).with_suffix(".mtl").read_text(), re.MULTILINE) == [
+    assert re.findall(
+        r"^d (.+)$", path_of(file).with_suffix(".mtl").read_text(encoding="utf-8"), re.MULTILINE
+    ) == [
         "1",
         "0.25",
     ]
@@ -167,7 +169,7 @@ def smooth(*looks: Look, uv: Skin | None = None) -> Skin:
 
 def corners_of_obj(file: Path) -> tuple[np.ndarray, np.ndarray]:
     """Points and normals at the corners of an OBJ's triangles; trimesh makes normals of its own."""
-    lines = [line.split() for line in file.read_text().splitlines()]
+    lines = [line.split() for line in file.read_text(encoding="utf-8").splitlines()]
     points, normals = (
         np.array([line[1:] for line in lines if line[0] == tag], dtype=float) for tag in ("v", "vn")
     )
@@ -189,7 +191,7 @@ def test_normals_are_in_the_file(tmp_path: Path, *, textures: bool) -> None:
     assert_allclose(points, POINTS[TRIANGLES], rtol=1e-6)
     assert len(trimesh.load_mesh(path_of(file), process=False).faces) == len(TRIANGLES)
     # Equal ones are written once.
-    assert path_of(file).read_text().count("vn ") == 3
+    assert path_of(file).read_text(encoding="utf-8").count("vn ") == 3
 
 
 def test_a_smooth_mesh_that_only_collides_is_stl(tmp_path: Path) -> None:
@@ -200,7 +202,7 @@ def test_a_smooth_mesh_stays_smooth_without_its_image(tmp_path: Path) -> None:
     painted = textured("/no/such.png")
     file = placed(MeshCache(tmp_path), mesh_of(smooth(*painted.looks, uv=painted)))
     assert len(file.diagnostics) == 1
-    text = path_of(file).read_text()
+    text = path_of(file).read_text(encoding="utf-8")
     assert ("vn " in text, "vt " in text) == (True, False)
 
 
@@ -523,6 +525,6 @@ def test_other_parts_keep_their_colours_where_an_image_is_gone(tmp_path: Path) -
     file = placed(MeshCache(tmp_path / "files"), mesh_of(textured("/no/such.png", extra=(GREEN,))))
     assert file.has_colors
     assert len(file.diagnostics) == 1
-    mtl = path_of(file).with_suffix(".mtl").read_text()
+    mtl = path_of(file).with_suffix(".mtl").read_text(encoding="utf-8")
     assert "map_Kd" not in mtl
     assert mtl.count("newmtl") == 2

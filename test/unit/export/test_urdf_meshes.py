@@ -87,7 +87,7 @@ def link_from_shape(shape: ET.Element) -> np.ndarray:
 
 def corners_of_obj(file: Path) -> tuple[np.ndarray, np.ndarray]:
     """Points and normals at the corners of an OBJ's triangles; trimesh makes normals of its own."""
-    lines = [line.split() for line in file.read_text().splitlines()]
+    lines = [line.split() for line in file.read_text(encoding="utf-8").splitlines()]
     points, normals = (
         np.array([line[1:] for line in lines if line[0] == tag], dtype=float) for tag in ("v", "vn")
     )

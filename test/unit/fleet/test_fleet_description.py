@@ -72,7 +72,9 @@ def test_files_and_ports_are_not_shared() -> None:
 
 def test_ros_arguments_go_to_all_but_what_cannot_be_shared_is_derived(tmp_path: Path) -> None:
     file = tmp_path / "fleet.yaml"
-    file.write_text(yaml.safe_dump({"/**": {"ros__parameters": {"foxglove": 9000, "tf_rate": 10.0}}}))
+    file.write_text(
+        yaml.safe_dump({"/**": {"ros__parameters": {"foxglove": 9000, "tf_rate": 10.0}}}), encoding="utf-8"
+    )
     ros_args = [
         *(
             "--ros-args",
@@ -100,7 +102,9 @@ def test_ros_arguments_go_to_all_but_what_cannot_be_shared_is_derived(tmp_path: 
 def params_file(folder: Path, sections: dict[str, Any]) -> list[str]:
     """The ROS arguments for a parameter file with the parameters of some nodes."""
     file = folder / "parameters.yaml"
-    file.write_text(yaml.safe_dump({node: {"ros__parameters": each} for node, each in sections.items()}))
+    file.write_text(
+        yaml.safe_dump({node: {"ros__parameters": each} for node, each in sections.items()}), encoding="utf-8"
+    )
     return ["--params-file", str(file)]
 
 
@@ -167,7 +171,9 @@ def test_a_shard_may_have_a_file_of_its_own(tmp_path: Path) -> None:
 
 def test_namespaces_may_be_keys_of_their_own(tmp_path: Path) -> None:
     file = tmp_path / "nested.yaml"
-    file.write_text("hall:\n  usd_ros_bridge_1:\n    ros__parameters:\n      foxglove: 9000\n")
+    file.write_text(
+        "hall:\n  usd_ros_bridge_1:\n    ros__parameters:\n      foxglove: 9000\n", encoding="utf-8"
+    )
     first, second = fleet(namespace="hall", ros_args=["--params-file", str(file)])
     assert (first.parameters.get("foxglove"), second.parameters.get("foxglove")) == (9000, None)
 
@@ -223,7 +229,7 @@ def test_a_mistake_is_one_line(options: dict[str, Any], says: str) -> None:
 
 @pytest.mark.process
 def test_modules_in_the_working_directory_are_not_imported(tmp_path: Path) -> None:
-    (tmp_path / "click.py").write_text("raise SystemExit('the wrong module')")
+    (tmp_path / "click.py").write_text("raise SystemExit('the wrong module')", encoding="utf-8")
     code = (
         "import subprocess, sys; sys.path[:] = [path for path in sys.path if path];"
         "from usd_ros_bridge.fleet.fleet import OWN_COMMAND;"

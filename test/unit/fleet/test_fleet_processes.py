@@ -58,10 +58,10 @@ def test_shards_that_do_not_end_are_killed_with_what_they_have_started(
     stubborn = f"trap '' INT TERM; sleep 600 & echo $! > '{left}'; touch '{left}.there'; wait; sleep 600"
     made = fleet(monkeypatch, stubborn, f"while ! [ -e '{left}.there' ]; do sleep 0.1; done; exit 4")
     assert made.run() == 4
-    state = Path(f"/proc/{int(left.read_text())}/stat")
+    state = Path(f"/proc/{int(left.read_text(encoding='utf-8'))}/stat")
     deadline = time.monotonic() + 60.0
     # The kernel may take a moment. A zombie has ended, and waits for whoever adopted it.
-    while state.exists() and state.read_text().rpartition(")")[2].split()[0] != "Z":
+    while state.exists() and state.read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z":
         assert time.monotonic() < deadline
         time.sleep(0.02)
 

@@ -34,7 +34,9 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_converters_are_pinned() -> None:
-    lines = [line for line in REQUIREMENTS.read_text().splitlines() if not line.startswith("#")]
+    lines = [
+        line for line in REQUIREMENTS.read_text(encoding="utf-8").splitlines() if not line.startswith("#")
+    ]
     assert len(lines) == 4
     assert all(re.fullmatch(r"[a-z-]+==[0-9.]+", line) for line in lines)
 
@@ -88,7 +90,7 @@ def test_no_python_that_fits_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 @needs_a_python
 def test_an_environment_is_made_once_and_repaired(tmp_path: Path) -> None:
     requirements = tmp_path / "requirements.txt"
-    requirements.write_text("# nothing\n")
+    requirements.write_text("# nothing\n", encoding="utf-8")
     target = tmp_path / "environments/one"
     make_environment(target, requirements=[requirements])
     assert [path.name for path in target.parent.iterdir()] == ["one"]
@@ -105,7 +107,7 @@ def test_an_environment_is_made_once_and_repaired(tmp_path: Path) -> None:
 @needs_a_python
 def test_a_failed_installation_leaves_no_environment_and_says_why(tmp_path: Path) -> None:
     requirements = tmp_path / "requirements.txt"
-    requirements.write_text("./missing-1.0-py3-none-any.whl\n")
+    requirements.write_text("./missing-1.0-py3-none-any.whl\n", encoding="utf-8")
     target = tmp_path / "environments/one"
     with pytest.raises(
         BridgeError, match=r"could not install the converters with .*: ERROR: .*missing"

@@ -44,7 +44,7 @@ with filled_directory(partial, waits=True):
 
 def fill(target: Path, text: str = "robot", *, force: bool = False) -> None:
     with imported_directory(target, force=force, facts={"source": "robot.urdf"}) as made:
-        (made / "robot.usda").write_text(text)
+        (made / "robot.usda").write_text(text, encoding="utf-8")
 
 
 def names(folder: Path) -> list[str]:
@@ -70,7 +70,7 @@ def test_a_complete_import_has_a_marker_and_leaves_nothing_beside(tmp_path: Path
 def test_a_failed_import_leaves_nothing(tmp_path: Path) -> None:
     def fail() -> None:
         with imported_directory(tmp_path / "panda", force=False, facts={}) as made:
-            (made / "robot.usda").write_text("half")
+            (made / "robot.usda").write_text("half", encoding="utf-8")
             raise BridgeError("no mesh")
 
     with pytest.raises(BridgeError, match="no mesh"):
@@ -120,7 +120,7 @@ def test_a_failed_import_keeps_what_it_should_replace(tmp_path: Path) -> None:
 
     with pytest.raises(BridgeError, match="no mesh"):
         fail()
-    assert (tmp_path / "panda/robot.usda").read_text() == "old"
+    assert (tmp_path / "panda/robot.usda").read_text(encoding="utf-8") == "old"
 
 
 def test_a_killed_import_leaves_no_directory_and_the_next_one_clears_up(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_killed_import_leaves_no_directory_and_the_next_one_clears_up(tmp_path
     assert len(names(tmp_path)) == 1
     fill(tmp_path / "panda")
     assert names(tmp_path) == ["panda"]
-    assert (tmp_path / "panda/robot.usda").read_text() == "robot"
+    assert (tmp_path / "panda/robot.usda").read_text(encoding="utf-8") == "robot"
 
 
 def test_a_second_import_of_the_same_directory_is_refused(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_second_import_of_the_same_directory_is_refused(tmp_path: Path) -> Non
         with pytest.raises(BridgeError, match="another import writes"):
             fill(tmp_path / "panda")
         process.communicate()
-    assert (tmp_path / "panda/robot.usda").read_text() == "half"
+    assert (tmp_path / "panda/robot.usda").read_text(encoding="utf-8") == "half"
 
 
 def test_one_waits_for_another_that_fills_a_directory(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_force_replaces_what_import_made(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="exists: --force replaces it"):
         fill(tmp_path / "panda", "new")
     fill(tmp_path / "panda", "new", force=True)
-    assert (tmp_path / "panda/robot.usda").read_text() == "new"
+    assert (tmp_path / "panda/robot.usda").read_text(encoding="utf-8") == "new"
     assert names(tmp_path) == ["panda"]
 
 
@@ -191,13 +191,13 @@ def test_force_replaces_no_files_of_others(tmp_path: Path) -> None:
     (tmp_path / "panda/notes.txt").touch()
     with pytest.raises(OptionError, match=r"files that import did not make: 'notes\.txt'"):
         fill(tmp_path / "panda", force=True)
-    assert (tmp_path / "panda/robot.usda").read_text() == "old"
+    assert (tmp_path / "panda/robot.usda").read_text(encoding="utf-8") == "old"
 
 
 def test_a_damaged_marker_makes_a_directory_foreign(tmp_path: Path) -> None:
     fill(tmp_path / "panda")
     for content in ("", "[]", '{"files": 3}', '{"source": "robot.urdf"}'):
-        (tmp_path / "panda" / MARKER).write_text(content)
+        (tmp_path / "panda" / MARKER).write_text(content, encoding="utf-8")
         with pytest.raises(OptionError, match="import did not make it"):
             check_target(tmp_path / "panda", force=True)
 

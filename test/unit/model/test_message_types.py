@@ -37,7 +37,10 @@ def spelled(source: str) -> list[int]:
 
 
 def test_no_other_module_spells_a_type_name() -> None:
-    sources = {path.relative_to(PACKAGE).as_posix(): path.read_text() for path in PACKAGE.rglob("*.py")}
+    sources = {
+        path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8")
+        for path in PACKAGE.rglob("*.py")
+    }
     found = {
         f"{name}:{line}"
         for name, source in sources.items()

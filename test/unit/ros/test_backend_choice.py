@@ -66,7 +66,8 @@ def Xform "scene" {
     def Cube "a" ( prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsCollisionAPI"] ) {}
     def Cube "b" ( prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsCollisionAPI"] ) {}
 }
-"""
+""",
+        encoding="utf-8",
     )
     choice, line = chosen(load_plan(crates))
     assert choice.name == "kinematic"

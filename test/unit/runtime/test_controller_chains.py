@@ -129,7 +129,7 @@ def drive_path() -> str:
 def plan_of(tmp_path: Path, *, drive: str = "", extra: str = "") -> BridgePlan:
     path = tmp_path / "chained.usda"
     text = ASSET.replace("DRIVE", drive or drive_path())
-    path.write_text(text[: text.rindex("}")] + extra + "}\n")
+    path.write_text(text[: text.rindex("}")] + extra + "}\n", encoding="utf-8")
     return load_plan(path)
 
 

@@ -136,7 +136,7 @@ class Site:
         }
         # A layer that is open is not read again.
         file = self.folder / f"stage_{len(list(self.folder.iterdir()))}.usda"
-        file.write_text(STAGE.format(authored=authored, **chosen))
+        file.write_text(STAGE.format(authored=authored, **chosen), encoding="utf-8")
         return load_plan(file, physics=True)
 
     @property
@@ -283,16 +283,18 @@ def test_a_publisher_below_the_prim_counts(site: Site) -> None:
     site.install(schema="CarrierAPI")
     plan = site.plan()
     assert plan.sensors == ()
-    text = next(site.folder.glob("stage_*.usda")).read_text()
+    text = next(site.folder.glob("stage_*.usda")).read_text(encoding="utf-8")
     file = site.folder / "below.usda"
-    file.write_text(text.replace('"PhysicsRigidBodyAPI", ', '"PhysicsRigidBodyAPI", "CarrierAPI", '))
+    file.write_text(
+        text.replace('"PhysicsRigidBodyAPI", ', '"PhysicsRigidBodyAPI", "CarrierAPI", '), encoding="utf-8"
+    )
     (sensor,) = load_plan(file, physics=True).sensors
     assert (sensor.path, sensor.prim) == (PROBE, "/World/robot/base")
 
 
 def test_nothing_is_imported_without_its_schema(site: Site) -> None:
     site.install()
-    (site.folder / "other.usda").write_text('#usda 1.0\ndef Xform "a" { }\n')
+    (site.folder / "other.usda").write_text('#usda 1.0\ndef Xform "a" { }\n', encoding="utf-8")
     load_plan(site.folder / "other.usda")
     assert site.module not in sys.modules
 
@@ -386,7 +388,9 @@ def test_rays_pass_through_the_carrying_body(site: Site, opened: Any) -> None:
     )
     module = site.folder / f"{site.module}.py"
     module.write_text(
-        module.read_text() + "\n\ndef setup_names(probe):\n    return (*probe.setups[-1].surfaces, '')\n"
+        module.read_text(encoding="utf-8")
+        + "\n\ndef setup_names(probe):\n    return (*probe.setups[-1].surfaces, '')\n",
+        encoding="utf-8",
     )
     bridge = opened(site.plan())
     measured = bridge.sense(2_000_000)
@@ -439,7 +443,10 @@ def test_noise_depends_on_seed_prim_and_stamp_alone(site: Site, opened: Any, bes
 def test_a_sensor_beside_the_loop_does_not_delay_it(site: Site, opened: Any) -> None:
     site.install("gate.wait(30); value = context.time_ns * 1e-9", beside_loop=True)
     module = site.folder / f"{site.module}.py"
-    module.write_text("import threading\n\ngate = threading.Event()\n" + module.read_text())
+    module.write_text(
+        "import threading\n\ngate = threading.Event()\n" + module.read_text(encoding="utf-8"),
+        encoding="utf-8",
+    )
     bridge = opened(site.plan())
 
     # The thread is held, and the loop goes on.

@@ -67,7 +67,7 @@ def Xform "World"
 
 def slide(folder: Path, **fields: object) -> Sweep:
     """Return a sweep of a box on a plane; both have the friction of the run."""
-    (folder / "slide.usda").write_text(SLIDE)
+    (folder / "slide.usda").write_text(SLIDE, encoding="utf-8")
     made = Sweep(
         name="slide",
         asset="slide.usda",

@@ -100,7 +100,7 @@ TORQUE = 0.001 * 0.01**2
 @pytest.fixture
 def compiled(tmp_path: Path) -> Callable[..., tuple[Any, Any]]:
     """Return what makes a run of no time over a stage, and returns its MuJoCo model and the drawn values."""
-    (tmp_path / "world.usda").write_text(STAGE)
+    (tmp_path / "world.usda").write_text(STAGE, encoding="utf-8")
 
     def compile_run(*randomize: Randomization, seed: int = 1, **fields: Any) -> tuple[Any, Any]:
         found: list[Any] = []
@@ -280,7 +280,7 @@ def test_draws_depend_on_the_seed_and_the_place_alone(compiled: Any) -> None:
 
 
 def test_poses_and_joints_at_the_start(tmp_path: Path) -> None:
-    (tmp_path / "world.usda").write_text(STAGE)
+    (tmp_path / "world.usda").write_text(STAGE, encoding="utf-8")
     found: list[Any] = []
 
     def look(run: RunContext) -> None:
@@ -348,7 +348,7 @@ def test_an_impossible_change_is_one_line(compiled: Any, randomization: Randomiz
 
 def test_the_files_stay_as_they_are(compiled: Any, tmp_path: Path) -> None:
     compiled(change("/World/**", "mass", 1.0), change("/World/**", "friction", 1.0))
-    assert (tmp_path / "world.usda").read_text() == STAGE
+    assert (tmp_path / "world.usda").read_text(encoding="utf-8") == STAGE
 
 
 def test_colliders_in_instances_are_changed_too(compiled: Any, tmp_path: Path) -> None:
@@ -357,11 +357,14 @@ def test_colliders_in_instances_are_changed_too(compiled: Any, tmp_path: Path) -
         '#usda 1.0\n(\n    defaultPrim = "b"\n)\ndef Xform "b" (prepend apiSchemas = ["PhysicsRigidBodyAPI"])\n{\n'
         '    def Xform "in" (instanceable = true, references = @./in.usda@)\n    {\n    }\n}\n'
     )
-    (tmp_path / "robot.usda").write_text(robot.replace(", references", "\n        references"))
+    (tmp_path / "robot.usda").write_text(
+        robot.replace(", references", "\n        references"), encoding="utf-8"
+    )
     (tmp_path / "in.usda").write_text(
         '#usda 1.0\n(\n    defaultPrim = "a"\n)\ndef Xform "a"\n{\n'
         '    def Sphere "ball" (prepend apiSchemas = ["PhysicsCollisionAPI"])\n'
-        "    {\n        double radius = 10\n    }\n}\n"
+        "    {\n        double radius = 10\n    }\n}\n",
+        encoding="utf-8",
     )
     both = "".join(
         f'    def "{name}" (references = @./robot.usda@)\n    {{\n'
@@ -369,7 +372,7 @@ def test_colliders_in_instances_are_changed_too(compiled: Any, tmp_path: Path) -
         '        uniform token[] xformOpOrder = ["xformOp:translate"]\n    }\n'
         for name, row in (("left", 100), ("right", -100))
     )
-    (tmp_path / "world.usda").write_text(instanced.rstrip()[:-1] + both + "}\n")
+    (tmp_path / "world.usda").write_text(instanced.rstrip()[:-1] + both + "}\n", encoding="utf-8")
     model, _ = compiled(change("/World/left", "friction", 0.123))
     assert model.geom_friction[geom(model, "left/in/ball"), 0] == pytest.approx(0.123)
     assert model.geom_friction[geom(model, "right/in/ball"), 0] != pytest.approx(0.123)
@@ -426,7 +429,7 @@ def Xform "World" (
 
 
 def test_variants_and_overrides_of_one_worker_follow_each_run(tmp_path: Path) -> None:
-    (tmp_path / "world.usda").write_text(VARIANTS)
+    (tmp_path / "world.usda").write_text(VARIANTS, encoding="utf-8")
     found: list[float] = []
 
     def look(run: RunContext) -> None:
@@ -458,7 +461,7 @@ def test_a_pose_is_one_of_the_ros_world_whatever_the_axes_and_units_of_the_stage
     tmp_path: Path, rpy: Any
 ) -> None:
     rotation = pytest.importorskip("scipy.spatial.transform").Rotation
-    (tmp_path / "world.usda").write_text(VARIANTS)
+    (tmp_path / "world.usda").write_text(VARIANTS, encoding="utf-8")
     found: list[Any] = []
 
     def look(run: RunContext) -> None:
@@ -510,7 +513,7 @@ def test_a_run_of_one_robot_of_a_stage_has_overrides_too(tmp_path: Path) -> None
 
 
 def test_runs_that_differ_by_little_are_not_the_same(tmp_path: Path) -> None:
-    (tmp_path / "world.usda").write_text(STAGE)
+    (tmp_path / "world.usda").write_text(STAGE, encoding="utf-8")
     heights: list[float] = []
 
     def look(run: RunContext) -> None:

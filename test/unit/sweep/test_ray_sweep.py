@@ -87,7 +87,7 @@ def test_results_do_not_depend_on_the_workers(tmp_path: Path, cluster: RayCluste
     last = said.states[-1]
     assert (last.done, last.total, last.running, last.resumed) == (6, 6, 0, 0)
     assert said.reports == []
-    assert "the &lt;b&gt;driver" in (tmp_path / "two" / "report.html").read_text()
+    assert "the &lt;b&gt;driver" in (tmp_path / "two" / "report.html").read_text(encoding="utf-8")
 
 
 def test_only_failed_runs_keep_their_recording(tmp_path: Path, cluster: RayCluster) -> None:
@@ -228,7 +228,7 @@ def test_options_that_are_not_possible_are_one_line(
 def test_a_local_ray_listens_on_the_loopback_alone(cluster: RayCluster) -> None:
     assert cluster.logs is not None
     processes = {os.getpid(), *marked_processes("", str(cluster.logs.resolve().parents[1]))}
-    names = {Path(f"/proc/{pid}/comm").read_text().strip() for pid in processes}
+    names = {Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip() for pid in processes}
     assert {"gcs_server", "raylet"} <= names
     listening = [address for pid in processes for address in listening_addresses(pid)]
     assert len(listening) >= 4
@@ -249,7 +249,7 @@ def listening_addresses(pid: int) -> list[str]:
             sockets.add(target[8:-1])
     found = []
     for table, family in (("tcp", 4), ("tcp6", 6)):
-        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+        for line in Path(f"/proc/{pid}/net/{table}").read_text(encoding="utf-8").splitlines()[1:]:
             fields = line.split()
             if fields[3] == "0A" and fields[9] in sockets:
                 found.append(shown_address(fields[1].partition(":")[0], family))

@@ -75,7 +75,7 @@ record: failed
 def written(folder: Path, text: str) -> Path:
     """Write a sweep file, and return its path."""
     path = folder / "braking.yaml"
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     return path
 
 

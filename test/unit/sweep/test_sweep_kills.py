@@ -95,7 +95,7 @@ def test_workers_killed_at_random_moments_cost_nothing(tmp_path: Path) -> None:
     assert len(killer.killed) == KILLS
     assert result.outcomes == {"completed": len(sweep.points)}
     assert not result.interrupted
-    journal = (tmp_path / "out" / JOURNAL).read_text().splitlines()
+    journal = (tmp_path / "out" / JOURNAL).read_text(encoding="utf-8").splitlines()
     assert len(journal) == len(read_journal(tmp_path / "out" / JOURNAL)) == len(sweep.points)
     table = result.table()
     assert max(Counter(table["id"].to_pylist()).values()) == 1
@@ -116,7 +116,12 @@ def test_a_sweep_killed_at_random_moments_and_resumed_costs_nothing(tmp_path: Pa
     points.append({"act": "wait", "speed": 0.5})
     file = write_sweep(tmp_path)
     listed = f"points: {json.dumps(points)}\n"
-    file.write_text(re.sub(r"(?s)^parameters:.*(?=^metrics:)", listed, file.read_text(), flags=re.MULTILINE))
+    file.write_text(
+        re.sub(
+            r"(?s)^parameters:.*(?=^metrics:)", listed, file.read_text(encoding="utf-8"), flags=re.MULTILINE
+        ),
+        encoding="utf-8",
+    )
     go_on = tmp_path / "go on"
     go_on.touch()
     command = [sys.executable, "-m", "usd_ros_bridge", "sweep", "small.yaml"]

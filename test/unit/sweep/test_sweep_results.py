@@ -123,7 +123,7 @@ def test_a_table_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_table_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "t.parquet").write_text("nothing")
+    (tmp_path / "t.parquet").write_text("nothing", encoding="utf-8")
     with pytest.raises(BridgeError, match=r"t\.parquet"):
         read_table(tmp_path / "t.parquet")
     with pytest.raises(BridgeError, match=r"u\.parquet"):
@@ -172,10 +172,10 @@ def test_another_sweep_is_refused_with_what_differs(tmp_path: Path) -> None:
 
 
 def test_a_changed_asset_is_a_warning(tmp_path: Path) -> None:
-    (tmp_path / "a.usda").write_text("#usda 1.0\n")
+    (tmp_path / "a.usda").write_text("#usda 1.0\n", encoding="utf-8")
     sweep = small_sweep(tmp_path, asset="a.usda")
     begun(tmp_path / "out", sweep, done=1)
-    (tmp_path / "a.usda").write_text('#usda 1.0\ndef "x" {}\n')
+    (tmp_path / "a.usda").write_text('#usda 1.0\ndef "x" {}\n', encoding="utf-8")
     directory = OutputDirectory(tmp_path / "out")
     directory.open(sweep, runs=2, resume=True)
     assert directory.notes == ["a.usda has changed since this sweep began: its runs are of two assets"]
@@ -183,7 +183,7 @@ def test_a_changed_asset_is_a_warning(tmp_path: Path) -> None:
 
 
 def test_a_directory_of_something_else_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "thesis.tex").write_text("work of years")
+    (tmp_path / "thesis.tex").write_text("work of years", encoding="utf-8")
     with pytest.raises(OptionError, match="is not empty, and has no sweep"):
         OutputDirectory(tmp_path).open(small_sweep(tmp_path), runs=2, resume=True)
     with pytest.raises(OptionError, match=r"thesis\.tex: File exists"):
@@ -204,9 +204,9 @@ def test_partial_recordings_of_a_killed_sweep_are_removed(tmp_path: Path) -> Non
     begun(tmp_path / "out", sweep, done=1)
     directory = OutputDirectory(tmp_path / "out")
     directory.open(sweep, runs=2, resume=True)
-    directory.new_recording("run_1", 1).write_text("half")
+    directory.new_recording("run_1", 1).write_text("half", encoding="utf-8")
     kept = directory.new_recording("run_0", 2)
-    kept.write_text("whole")
+    kept.write_text("whole", encoding="utf-8")
     assert directory.keep_recording(kept, "run_0") == "recordings/run_0.mcap"
     assert directory.keep_recording(kept, "run_0") == ""
     directory.close()
@@ -218,10 +218,10 @@ def test_partial_recordings_of_a_killed_sweep_are_removed(tmp_path: Path) -> Non
 
 def test_a_damaged_description_is_one_line(tmp_path: Path) -> None:
     begun(tmp_path / "out", small_sweep(tmp_path), done=1)
-    (tmp_path / "out" / "sweep.json").write_text("{")
+    (tmp_path / "out" / "sweep.json").write_text("{", encoding="utf-8")
     with pytest.raises(OptionError, match="is damaged"):
         write_report(tmp_path / "out")
-    (tmp_path / "out" / "sweep.json").write_text('{"format": 99}')
+    (tmp_path / "out" / "sweep.json").write_text('{"format": 99}', encoding="utf-8")
     with pytest.raises(OptionError, match="another version"):
         write_report(tmp_path / "out")
     with pytest.raises(OptionError, match="no output directory of a sweep"):
@@ -317,4 +317,4 @@ def test_a_report_is_made_again_from_the_table(tmp_path: Path) -> None:
     path = write_report(tmp_path / "out")
     first = path.read_bytes()
     assert write_report(tmp_path / "out").read_bytes() == first
-    assert json.loads((tmp_path / "out" / "sweep.json").read_text())["name"] == "small"
+    assert json.loads((tmp_path / "out" / "sweep.json").read_text(encoding="utf-8"))["name"] == "small"

@@ -71,7 +71,7 @@ SPEC = RunSpec(index=0, id="run_0", parameters={}, seed=3)
 @pytest.fixture
 def fall(tmp_path: Path) -> Sweep:
     """Return a sweep of one run: a ball falls from 5 m."""
-    (tmp_path / "fall.usda").write_text(FALL)
+    (tmp_path / "fall.usda").write_text(FALL, encoding="utf-8")
     return Sweep(
         name="fall",
         asset="fall.usda",
@@ -317,9 +317,10 @@ def test_a_driver_ends_the_run_and_sets_metrics(fall: Sweep, made: Any) -> None:
 
 
 def test_a_driver_of_a_file_is_found_beside_the_sweep(fall: Sweep, made: Any, tmp_path: Path) -> None:
-    (tmp_path / "helper.py").write_text("WAIT = 0.2\n")
+    (tmp_path / "helper.py").write_text("WAIT = 0.2\n", encoding="utf-8")
     (tmp_path / "drive.py").write_text(
-        "from helper import WAIT\n\n\ndef go(run, reason):\n    yield WAIT\n    run.stop(reason)\n"
+        "from helper import WAIT\n\n\ndef go(run, reason):\n    yield WAIT\n    run.stop(reason)\n",
+        encoding="utf-8",
     )
     driver = FunctionDriver(function="drive.py:go", arguments={"reason": "done"})
     outcome = made(replace(fall, driver=driver))
@@ -328,7 +329,9 @@ def test_a_driver_of_a_file_is_found_beside_the_sweep(fall: Sweep, made: Any, tm
 
 def test_a_driver_whose_file_ends_the_program_is_one_line(tmp_path: Path) -> None:
     """As scripts do whose last line is `sys.exit(main())`."""
-    (tmp_path / "drive.py").write_text("import sys\n\n\ndef go(run):\n    yield 0.1\n\n\nsys.exit(0)\n")
+    (tmp_path / "drive.py").write_text(
+        "import sys\n\n\ndef go(run):\n    yield 0.1\n\n\nsys.exit(0)\n", encoding="utf-8"
+    )
     with pytest.raises(OptionError, match=r"cannot load .*drive\.py.*SystemExit"):
         load_function("drive.py:go", str(tmp_path))
 
@@ -349,7 +352,7 @@ def test_a_driver_whose_file_ends_the_program_is_one_line(tmp_path: Path) -> Non
 def test_what_a_driver_raises_is_a_failed_run_of_one_line(
     fall: Sweep, made: Any, tmp_path: Path, text: str, reason: str
 ) -> None:
-    (tmp_path / "drive.py").write_text(text)
+    (tmp_path / "drive.py").write_text(text, encoding="utf-8")
     outcome = made(replace(fall, driver=FunctionDriver(function="drive.py:go")))
     assert outcome.outcome == "failed"
     assert "\n" not in outcome.reason

@@ -48,9 +48,9 @@ PASSES = "def test_something():\n    assert True\n"
 @pytest.fixture
 def suite(tmp_path: Path) -> Path:
     shutil.copyfile(CONFTEST, tmp_path / "conftest.py")
-    (tmp_path / "importer.py").write_text(IMPORTER)
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    (tmp_path / "test_passes.py").write_text(PASSES)
+    (tmp_path / "importer.py").write_text(IMPORTER, encoding="utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    (tmp_path / "test_passes.py").write_text(PASSES, encoding="utf-8")
     return tmp_path
 
 
@@ -66,7 +66,7 @@ def run(suite: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_module_that_needs_what_is_missing_is_one_skipped_test(suite: Path) -> None:
-    (suite / "test_needs.py").write_text(NEEDS_WHAT_IS_MISSING)
+    (suite / "test_needs.py").write_text(NEEDS_WHAT_IS_MISSING, encoding="utf-8")
     ran = run(suite)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "1 passed, 1 skipped" in ran.stdout
@@ -74,7 +74,7 @@ def test_a_module_that_needs_what_is_missing_is_one_skipped_test(suite: Path) ->
 
 
 def test_a_file_without_tests_fails_a_whole_run(suite: Path) -> None:
-    (suite / "test_empty.py").write_text("")
+    (suite / "test_empty.py").write_text("", encoding="utf-8")
     ran = run(suite, "--junit-xml=results.xml")
     assert ran.returncode == 1, ran.stdout + ran.stderr
     assert "no test of these files ran: test_empty.py" in ran.stdout
@@ -88,7 +88,7 @@ def test_a_file_without_tests_fails_a_whole_run(suite: Path) -> None:
 
 def test_a_run_without_any_test_fails(suite: Path) -> None:
     """`colcon test` takes pytest's own status for it, 5, for a success."""
-    (suite / "test_passes.py").write_text("")
+    (suite / "test_passes.py").write_text("", encoding="utf-8")
     ran = run(suite, "--junit-xml=results.xml")
     assert ran.returncode == 1, ran.stdout + ran.stderr
     assert ElementTree.parse(suite / "results.xml").getroot().find("testsuite").get("failures") == "1"
@@ -97,7 +97,7 @@ def test_a_run_without_any_test_fails(suite: Path) -> None:
 def test_two_workers_count_as_one_run(suite: Path) -> None:
     pytest.importorskip("xdist", reason="pytest-xdist is not installed: make setup-tests")
     assert run(suite, "-n", "2").returncode == 0
-    (suite / "test_empty.py").write_text("")
+    (suite / "test_empty.py").write_text("", encoding="utf-8")
     ran = run(suite, "-n", "2", "--junit-xml=results.xml")
     assert ran.returncode == 1, ran.stdout + ran.stderr
     assert "1 failed, 1 passed" in ran.stdout
@@ -106,7 +106,7 @@ def test_two_workers_count_as_one_run(suite: Path) -> None:
 
 def test_a_long_value_does_not_become_the_name_of_its_test(suite: Path) -> None:
     """What reads a run's output line by line, as `colcon test` does, has a limit: it stops, and the run with it."""
-    (suite / "test_long.py").write_text(HAS_A_LONG_VALUE)
+    (suite / "test_long.py").write_text(HAS_A_LONG_VALUE, encoding="utf-8")
     ran = run(suite, "-v")
     assert "4 passed" in ran.stdout, ran.stdout + ran.stderr
     assert "test_value[short]" in ran.stdout
@@ -131,7 +131,7 @@ def test_every_test_with_random_examples_is_in_a_later_tier(pytestconfig: pytest
     """They are in a later tier. The usual time-out is too short for twenty times as many examples."""
     marks: dict[str, set[str]] = {}
     for path in sorted((pytestconfig.rootpath / "test").rglob("test_*.py")):
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
         if "\nfrom effort import" not in text:
             continue
         module = ast.parse(text)

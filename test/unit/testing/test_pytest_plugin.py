@@ -107,7 +107,7 @@ def test_domains_differ_between_tests_and_workers(suite: Suite) -> None:
         """,
     )
     suite.passes("-n", "2")
-    domains = [path.read_text() for path in suite.folder.glob("*.domain")]
+    domains = [path.read_text(encoding="utf-8") for path in suite.folder.glob("*.domain")]
     assert len(set(domains)) == 2
 
 
@@ -342,10 +342,10 @@ def test_a_snapshot_is_compared_and_written_again(suite: Suite) -> None:
     assert f"there is no snapshot {snapshot}: `pytest --update` writes it" in suite.fails()
     suite.passes("--update")
     suite.passes()
-    text = snapshot.read_text()
+    text = snapshot.read_text(encoding="utf-8")
     assert str(suite.folder) not in text
     assert json.loads(text)["asset"] == "robot.usda"
-    asset.write_text(asset.read_text().replace('"count"', '"number"'))
+    asset.write_text(asset.read_text(encoding="utf-8").replace('"count"', '"number"'), encoding="utf-8")
     output = suite.fails()
     assert '-   "name": "/robot/count",' in output
     assert '+   "name": "/robot/number",' in output

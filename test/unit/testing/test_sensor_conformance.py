@@ -86,7 +86,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixtur
         )
         conformance = SensorConformance()
         conformance.asset = tmp_path / "asset.usda"
-        conformance.asset.write_text(ASSET)
+        conformance.asset.write_text(ASSET, encoding="utf-8")
         conformance.path = "/robot/base/probe"
         conformance.step = (0.0, 0.0, 0.5, 0.0, 0.0, 0.0)
         conformance.copies = 3

@@ -196,7 +196,7 @@ def test_it_leads_where_the_bridge_says(path: str, tree: dict[str, Path]) -> Non
 
 
 def test_a_layer_is_one_however_its_path_is_spelt(tree: dict[str, Path]) -> None:
-    (tree["sensors"] / "b.usda").write_text("#usda 1.0\n")
+    (tree["sensors"] / "b.usda").write_text("#usda 1.0\n", encoding="utf-8")
     paths = ("package:/sensors/b.usda", "package://sensors/a/.././b.usda", "package:///sensors//b.usda")
     with Ar.ResolverContextBinder(context_with(tree, "")):
         layers = [Sdf.Layer.FindOrOpen(path) for path in paths]
@@ -244,7 +244,7 @@ def test_a_library_that_does_not_work_is_not_put_in_place(
 ) -> None:
     """Whatever the compiler says of it."""
     compiler = tmp_path / "cxx"
-    compiler.write_text('#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\ntouch "$2"\n')
+    compiler.write_text('#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\ntouch "$2"\n', encoding="utf-8")
     compiler.chmod(0o755)
     monkeypatch.setenv("CXX", str(compiler))
     with pytest.raises(ResolverBuildError, match=r"^the plugin does not work: "):

@@ -23,9 +23,9 @@ TOPIC = 'def Scope "topic" (prepend apiSchemas = ["RosTopicAPI"]) {}\n'
 
 
 def findings(folder: Path, text: str, payload: str = "", *, codes: Iterable[str]) -> list[Diagnostic]:
-    (folder / "payload.usda").write_text(f'{HEADER}def Xform "robot"\n{{\n{payload}}}\n')
+    (folder / "payload.usda").write_text(f'{HEADER}def Xform "robot"\n{{\n{payload}}}\n', encoding="utf-8")
     asset = folder / "robot.usda"
-    asset.write_text(HEADER + text)
+    asset.write_text(HEADER + text, encoding="utf-8")
     records = read_stage(Usd.Stage.Open(str(asset)), asset=str(asset))
     return [each for each in records.diagnostics if each.code in codes]
 
@@ -84,7 +84,7 @@ def test_variant_sets_have_a_default_selection(tmp_path: Path, selection: str, t
 
 def test_a_selection_of_the_callers_is_one(tmp_path: Path) -> None:
     asset = tmp_path / "robot.usda"
-    asset.write_text(f'{HEADER}def "robot" ( prepend variantSets = "tool" ) {VARIANTS}\n')
+    asset.write_text(f'{HEADER}def "robot" ( prepend variantSets = "tool" ) {VARIANTS}\n', encoding="utf-8")
     stage = Usd.Stage.Open(str(asset))
     with Usd.EditContext(stage, stage.GetSessionLayer()):
         stage.GetPrimAtPath("/robot").GetVariantSet("tool").SetVariantSelection("hook")
@@ -92,7 +92,9 @@ def test_a_selection_of_the_callers_is_one(tmp_path: Path) -> None:
 
 
 def test_a_variant_set_that_is_referenced_often_is_reported_once(tmp_path: Path) -> None:
-    (tmp_path / "tool.usda").write_text(f'{HEADER}def "robot" ( prepend variantSets = "tool" ) {VARIANTS}\n')
+    (tmp_path / "tool.usda").write_text(
+        f'{HEADER}def "robot" ( prepend variantSets = "tool" ) {VARIANTS}\n', encoding="utf-8"
+    )
     text = "".join(f'def "robot_{number}" (references = @./tool.usda@) {{}}\n' for number in range(3))
     found = findings(tmp_path, text, codes=("1.2.4.default",))
     assert [each.path for each in found] == ["/robot_0"]

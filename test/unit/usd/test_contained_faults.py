@@ -98,9 +98,9 @@ def test_a_sample_of_a_wrong_type_in_a_later_clip_is_left_out(tmp_path: Path) ->
         ("double3 x.timeSamples = { 0: (0, 0, 0), 1: (1, 0, 0) }", "string x.timeSamples = { 1: 'x' }")
     ):
         clip = f'#usda 1.0\ndef "moving" {{\n{value.replace("x.", "xformOp:translate.")}\n}}\n'
-        (tmp_path / f"{number}.usda").write_text(clip)
+        (tmp_path / f"{number}.usda").write_text(clip, encoding="utf-8")
     manifest = '#usda 1.0\ndef "moving" {\ndouble3 xformOp:translate.timeSamples = { 0: (0, 0, 0) }\n}\n'
-    (tmp_path / "manifest.usda").write_text(manifest)
+    (tmp_path / "manifest.usda").write_text(manifest, encoding="utf-8")
     prim.RemoveProperty("xformOp:translate")
     prim.CreateAttribute("xformOp:translate", Sdf.ValueTypeNames.Double3)
     clips = Usd.ClipsAPI(prim)

@@ -65,7 +65,9 @@ ARCS = {
 def test_an_arc_to_no_regular_file_is_a_diagnostic(tmp_path: Path, arc: str, name: str) -> None:
     why = make_irregular(tmp_path, name)
     asset = tmp_path / "asset.usda"
-    asset.write_text("".join(ARCS[arc]).format(f"./{name}").replace("{{", "{").replace("}}", "}"))
+    asset.write_text(
+        "".join(ARCS[arc]).format(f"./{name}").replace("{{", "{").replace("}}", "}"), encoding="utf-8"
+    )
     with quiet():
         stage, records = read_asset(str(asset))
     found = [each for each in records.diagnostics if each.code == "1.2.5.asset"]
@@ -95,7 +97,8 @@ def test_a_package_path_and_a_value_clip_lead_to_a_fifo(tmp_path: Path) -> None:
         HEADER.format("") + 'def Xform "r" (\n    references = @package://parts/fifo.usda@\n    clips = {\n'
         "        dictionary default = {\n            asset[] assetPaths = [@./fifo.usda@]\n"
         '            string primPath = "/r"\n            double2[] active = [(0, 0)]\n'
-        "            double2[] times = [(0, 0)]\n        }\n    }\n)\n{\n    double x\n}\n"
+        "            double2[] times = [(0, 0)]\n        }\n    }\n)\n{\n    double x\n}\n",
+        encoding="utf-8",
     )
     with quiet():
         _, records = read_asset(str(asset), ReadOptions(packages={"parts": str(tmp_path)}))
@@ -103,10 +106,10 @@ def test_a_package_path_and_a_value_clip_lead_to_a_fifo(tmp_path: Path) -> None:
 
 
 def test_a_fifo_is_refused_when_files_are_read_again(tmp_path: Path) -> None:
-    (tmp_path / "part.usda").write_text(HEADER.format("") + 'def Xform "r"\n{\n}\n')
+    (tmp_path / "part.usda").write_text(HEADER.format("") + 'def Xform "r"\n{\n}\n', encoding="utf-8")
     asset = tmp_path / "asset.usda"
     plain = HEADER.format("") + 'def Xform "r" (\n    references = @./part.usda@\n)\n{\n}\n'
-    asset.write_text(plain)
+    asset.write_text(plain, encoding="utf-8")
     with quiet():
         stage = open_stage(str(asset))
     (tmp_path / "part.usda").unlink()
@@ -114,24 +117,26 @@ def test_a_fifo_is_refused_when_files_are_read_again(tmp_path: Path) -> None:
     with pytest.raises(AssetError, match=FIFO):
         reload(stage)
     os.mkfifo(tmp_path / "other.usda")
-    asset.write_text(plain.replace("part.usda", "other.usda"))
+    asset.write_text(plain.replace("part.usda", "other.usda"), encoding="utf-8")
     with pytest.raises(AssetError, match=FIFO):
         reload(stage, {str(asset)})
     assert str(stage.GetPrimAtPath("/r").GetTypeName()) == "Xform"
     (tmp_path / "other.usda").unlink()
-    (tmp_path / "other.usda").write_text(HEADER.format("") + 'def Scope "r"\n{\n    double y = 2\n}\n')
+    (tmp_path / "other.usda").write_text(
+        HEADER.format("") + 'def Scope "r"\n{\n    double y = 2\n}\n', encoding="utf-8"
+    )
     reload(stage, {str(asset)})
     assert stage.GetPrimAtPath("/r").GetAttribute("y").Get() == 2
 
 
 def test_what_is_spawned_is_a_regular_file(tmp_path: Path) -> None:
     asset = tmp_path / "asset.usda"
-    asset.write_text(HEADER.format("") + 'def Xform "r"\n{\n}\n')
+    asset.write_text(HEADER.format("") + 'def Xform "r"\n{\n}\n', encoding="utf-8")
     with quiet():
         stage = open_stage(str(asset))
     os.mkfifo(tmp_path / "fifo.usda")
     part = tmp_path / "part.usda"
-    part.write_text(HEADER.format("subLayers = [@./fifo.usda@]") + 'def Xform "r"\n{\n}\n')
+    part.write_text(HEADER.format("subLayers = [@./fifo.usda@]") + 'def Xform "r"\n{\n}\n', encoding="utf-8")
     for file in (tmp_path / "fifo.usda", part):
         with pytest.raises(BridgeError, match=FIFO):
             Spawner(stage).spawn("new", file, namespace="", world_from_prim=IDENTITY)
@@ -139,10 +144,10 @@ def test_what_is_spawned_is_a_regular_file(tmp_path: Path) -> None:
 
 def test_a_reload_that_takes_too_long_is_refused_and_the_next_one_works(tmp_path: Path) -> None:
     asset = tmp_path / "asset.usda"
-    asset.write_text(HEADER.format("") + 'def Xform "r"\n{\n}\n')
+    asset.write_text(HEADER.format("") + 'def Xform "r"\n{\n}\n', encoding="utf-8")
     with quiet():
         stage = open_stage(str(asset), ReadOptions(reload_timeout=1e-9))
-    asset.write_text(HEADER.format("") + 'def Xform "r"\n{\n    double x = 1\n}\n')
+    asset.write_text(HEADER.format("") + 'def Xform "r"\n{\n    double x = 1\n}\n', encoding="utf-8")
     with pytest.raises(AssetError, match="reload_timeout"):
         reload(stage)
     from usd_ros_bridge.usd.layer_files import LayerFiles, keep_files
@@ -238,21 +243,26 @@ def test_instances_count_each(write: Callable[..., str]) -> None:
 
 
 def test_prims_of_other_expression_variables_are_other_prims(tmp_path: Path) -> None:
-    (tmp_path / "few.usda").write_text('#usda 1.0\n(\n    defaultPrim = "p"\n)\ndef "p"\n{\n}\n')
+    (tmp_path / "few.usda").write_text(
+        '#usda 1.0\n(\n    defaultPrim = "p"\n)\ndef "p"\n{\n}\n', encoding="utf-8"
+    )
     (tmp_path / "many.usda").write_text(
         '#usda 1.0\n(\n    defaultPrim = "p"\n)\ndef "p"\n{\n'
         + "".join(f'    def "c{each}"\n    {{\n    }}\n' for each in range(50))
-        + "}\n"
+        + "}\n",
+        encoding="utf-8",
     )
     (tmp_path / "module.usda").write_text(
         '#usda 1.0\n(\n    defaultPrim = "m"\n)\ndef "m"\n{\n    def "below"\n    {\n        def "part" (\n'
-        """            references = @`"./${SIZE}.usda"`@\n        )\n        {\n        }\n    }\n}\n"""
+        """            references = @`"./${SIZE}.usda"`@\n        )\n        {\n        }\n    }\n}\n""",
+        encoding="utf-8",
     )
     for size in ("few", "many"):
         (tmp_path / f"with_{size}.usda").write_text(
             '#usda 1.0\n(\n    defaultPrim = "w"\n'
             f'    expressionVariables = {{\n        string SIZE = "{size}"\n    }}\n)\n'
-            'def "w" (\n    references = @./module.usda@\n)\n{\n}\n'
+            'def "w" (\n    references = @./module.usda@\n)\n{\n}\n',
+            encoding="utf-8",
         )
     asset = tmp_path / "asset.usda"
     asset.write_text(
@@ -260,7 +270,8 @@ def test_prims_of_other_expression_variables_are_other_prims(tmp_path: Path) -> 
         + "".join(
             f'def "{name}" (\n    references = @./with_{size}.usda@\n)\n{{\n}}\n'
             for name, size in (("a", "few"), ("b", "few"), ("c", "many"), ("d", "many"))
-        )
+        ),
+        encoding="utf-8",
     )
     number = 1 + 4 * 3 + 2 * 50
     with quiet():
@@ -293,7 +304,7 @@ def test_counting_prims_leaves_no_objects_behind(write: Callable[..., str]) -> N
 )
 def test_nesting_that_would_crash_openusd_is_refused(tmp_path: Path, text: str) -> None:
     asset = tmp_path / "asset.usda"
-    asset.write_text(text)
+    asset.write_text(text, encoding="utf-8")
     with pytest.raises(AssetError, match="more than 10,000 levels of nesting; max_nesting"):
         open_stage(str(asset))
 
@@ -304,7 +315,8 @@ def test_nesting_through_references_is_refused(tmp_path: Path) -> None:
             '#usda 1.0\n(\n    defaultPrim = "a"\n)\n'
             + 'def "a" {\n' * 50
             + f'over "q" (\n    references = @./p{level + 1}.usda@\n)\n{{\n}}\n'
-            + "}\n" * 50
+            + "}\n" * 50,
+            encoding="utf-8",
         )
     with pytest.raises(AssetError, match="more than 150 levels of nesting"):
         open_stage(str(tmp_path / "p0.usda"), ReadOptions(max_nesting=150))
@@ -343,10 +355,10 @@ def test_brackets_in_strings_and_comments_do_not_nest(write: Callable[..., str])
 
 def test_layers_and_bytes_are_limited(tmp_path: Path) -> None:
     for each in range(5):
-        (tmp_path / f"s{each}.usda").write_text(HEADER.format("") + 'over "r"\n{\n}\n')
+        (tmp_path / f"s{each}.usda").write_text(HEADER.format("") + 'over "r"\n{\n}\n', encoding="utf-8")
     sublayers = ", ".join(f"@./s{each}.usda@" for each in range(5))
     asset = tmp_path / "asset.usda"
-    asset.write_text(HEADER.format(f"subLayers = [{sublayers}]") + 'def Xform "r"\n{\n}\n')
+    asset.write_text(HEADER.format(f"subLayers = [{sublayers}]") + 'def Xform "r"\n{\n}\n', encoding="utf-8")
     with pytest.raises(AssetError, match="more than 5 layers"):
         open_stage(str(asset), ReadOptions(max_layers=5))
     with pytest.raises(AssetError, match="more than 300 bytes in its files"):
@@ -360,17 +372,19 @@ def test_layers_and_bytes_are_limited(tmp_path: Path) -> None:
 def test_expression_variables_do_not_leave_a_package(tmp_path: Path) -> None:
     (tmp_path / "package").mkdir()
     (tmp_path / "secret.usda").write_text(
-        HEADER.format("") + 'def Xform "r"\n{\n    def "secret"\n    {\n    }\n}\n'
+        HEADER.format("") + 'def Xform "r"\n{\n    def "secret"\n    {\n    }\n}\n', encoding="utf-8"
     )
     # The variable of the layer that refers wins over that of the layer itself.
     (tmp_path / "part.usda").write_text(
         HEADER.format('expressionVariables = {\n        string UP = "."\n    }')
-        + 'def Xform "r" (\n    references = @`"package://parts/${UP}/secret.usda"`@\n)\n{\n}\n'
+        + 'def Xform "r" (\n    references = @`"package://parts/${UP}/secret.usda"`@\n)\n{\n}\n',
+        encoding="utf-8",
     )
     asset = tmp_path / "asset.usda"
     asset.write_text(
         HEADER.format('expressionVariables = {\n        string UP = ".."\n    }')
-        + 'def Xform "r" (\n    references = @./part.usda@\n)\n{\n}\n'
+        + 'def Xform "r" (\n    references = @./part.usda@\n)\n{\n}\n',
+        encoding="utf-8",
     )
     with quiet():
         stage, records = read_asset(str(asset), ReadOptions(packages={"parts": str(tmp_path / "package")}))
@@ -457,7 +471,8 @@ def test_files_are_read_again_while_they_are_saved_in_place(
     file.write_bytes(versions[0])
     asset = tmp_path / "asset.usda"
     asset.write_text(
-        HEADER.format("") + f'def Xform "r" (\n    references = @./part.{extension}@\n)\n{{\n}}\n'
+        HEADER.format("") + f'def Xform "r" (\n    references = @./part.{extension}@\n)\n{{\n}}\n',
+        encoding="utf-8",
     )
     with quiet():
         stage = open_stage(str(asset), ReadOptions(private_copies=True))

@@ -166,7 +166,7 @@ def without_line(layer: Sdf.Layer, text: str) -> list[str]:
 def test_every_spec_of_a_layer_here_has_a_line_with_its_name(path: Path) -> None:
     # A copy: other tests of this process may have edited the layer that all stages share.
     layer = Sdf.Layer.OpenAsAnonymous(str(path))
-    assert without_line(layer, path.read_text()) == []
+    assert without_line(layer, path.read_text(encoding="utf-8")) == []
 
 
 NAMES = st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_]{0,6}", fullmatch=True)

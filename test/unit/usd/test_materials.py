@@ -82,7 +82,7 @@ def load(tmp_path: Path) -> Load:
 
     def read(text: str, **options: object) -> PhysicsRecords:
         path = tmp_path / f"asset_{next(numbers)}.usda"
-        path.write_text("#usda 1.0\n" + text)
+        path.write_text("#usda 1.0\n" + text, encoding="utf-8")
         stage, _ = read_asset(str(path), ReadOptions(**options))  # type: ignore[arg-type]
         return physics_of(stage)
 
@@ -300,7 +300,7 @@ def test_references_to_one_robot_share_their_materials(tmp_path: Path) -> None:
     (tmp_path / "paint.png").write_bytes(PNG)
     bound = "rel material:binding = </robot/paint>"
     inner = (look() + mesh(ST, material=bound)).replace("</paint/", "</robot/paint/")
-    (tmp_path / "robot.usda").write_text(f'#usda 1.0\ndef Xform "robot" {{\n{inner}\n}}')
+    (tmp_path / "robot.usda").write_text(f'#usda 1.0\ndef Xform "robot" {{\n{inner}\n}}', encoding="utf-8")
     stage = Usd.Stage.Open(str(tmp_path / "robot.usda"))
     for name in ("a", "b"):
         stage.DefinePrim(f"/{name}").GetReferences().AddInternalReference("/robot")

@@ -28,7 +28,9 @@ from usd_ros_bridge.usd import open_stage, quiet, read_stage
 from usd_ros_bridge.usd.read.stage_reader import SCHEMAS
 from usd_ros_bridge.usd.schemas import DIRECTORY
 
-SOLVERS: dict[str, dict[str, Any]] = json.loads((ASSETS / "solver_schemas.json").read_text())["schemas"]
+SOLVERS: dict[str, dict[str, Any]] = json.loads((ASSETS / "solver_schemas.json").read_text(encoding="utf-8"))[
+    "schemas"
+]
 LAYERS = sorted(
     path
     for folder in (ASSETS, EXAMPLES)
@@ -57,7 +59,7 @@ def find(tmp_path: Path) -> Find:
 
     def plan(body: str) -> list[Diagnostic]:
         path = tmp_path / f"asset_{next(numbers)}.usda"
-        path.write_text(ASSET % body)
+        path.write_text(ASSET % body, encoding="utf-8")
         with quiet():
             return list(load_plan(path, physics=True).diagnostics)
 
@@ -69,7 +71,7 @@ def of_names(found: list[Diagnostic]) -> list[Diagnostic]:
 
 
 def line_of(found: Diagnostic) -> str:
-    return Path(found.layer).read_text().splitlines()[found.line - 1]
+    return Path(found.layer).read_text(encoding="utf-8").splitlines()[found.line - 1]
 
 
 def test_a_topic_without_its_schema_is_an_error(find: Find) -> None:
@@ -187,11 +189,12 @@ def test_attributes_of_the_bridge_need_their_prims_too(find: Find, name: str, st
     "taken_away", ['delete apiSchemas = ["RosTopicAPI"]', 'apiSchemas = ["RosFrameAPI"]', "apiSchemas = None"]
 )
 def test_a_schema_that_is_taken_away_is_not_missed(tmp_path: Path, taken_away: str) -> None:
-    (tmp_path / "weak.usda").write_text(ASSET % (TOPIC % ('"RosTopicAPI"', NAMED % "")))
+    (tmp_path / "weak.usda").write_text(ASSET % (TOPIC % ('"RosTopicAPI"', NAMED % "")), encoding="utf-8")
     strong = tmp_path / "strong.usda"
     strong.write_text(
         '#usda 1.0\n(\n    defaultPrim = "robot"\n    subLayers = [@weak.usda@]\n)\n'
-        f'over "robot"\n{{\n    over "it" (\n        {taken_away}\n    )\n    {{\n    }}\n}}\n'
+        f'over "robot"\n{{\n    over "it" (\n        {taken_away}\n    )\n    {{\n    }}\n}}\n',
+        encoding="utf-8",
     )
     plan = load_plan(strong)
     assert not plan.topics
@@ -324,7 +327,7 @@ def test_the_schemas_whose_names_are_checked_are_those_that_are_read() -> None:
 
 def test_names_that_an_edit_adds_or_corrects_are_checked_again(tmp_path: Path) -> None:
     path = tmp_path / "asset.usda"
-    path.write_text(ASSET % (TOPIC % ('"RosTopicAPI"', NAMED % "")))
+    path.write_text(ASSET % (TOPIC % ('"RosTopicAPI"', NAMED % "")), encoding="utf-8")
     stage = open_stage(str(path))
 
     def found() -> list[str]:

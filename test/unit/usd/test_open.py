@@ -128,8 +128,8 @@ def test_the_asset_keeps_its_layers(write: Write) -> None:
 
 def test_files_that_cannot_be_opened(write: Write, tmp_path: Path) -> None:
     (tmp_path / "empty.usda").touch()
-    (tmp_path / "robot.urdf").write_text("<robot/>")
-    (tmp_path / "robot.gltf").write_text("{}")
+    (tmp_path / "robot.urdf").write_text("<robot/>", encoding="utf-8")
+    (tmp_path / "robot.gltf").write_text("{}", encoding="utf-8")
     (tmp_path / "noise.usdc").write_bytes(b"PXR-nothing of the kind")
     (tmp_path / "latin1.usda").write_bytes(b"#usda 1.0\n\xff def")
     (tmp_path / "folder.usda").mkdir()

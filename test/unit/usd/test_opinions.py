@@ -40,7 +40,7 @@ def save(tmp_path: Path) -> Write:
 
     def write_layer(name: str, body: str, more: str = "") -> Path:
         path = tmp_path / name
-        path.write_text(header("robot", more) + body)
+        path.write_text(header("robot", more) + body, encoding="utf-8")
         return path
 
     return write_layer
@@ -66,7 +66,7 @@ def finding(found: BridgePlan | Iterable[Diagnostic], code: str, path: str | Non
 
 def shows(diagnostic: Diagnostic, file: Path, text: str) -> bool:
     """Return whether a diagnostic is at a line of `file` that shows `text`, the only line that does."""
-    rows = file.read_text().splitlines()
+    rows = file.read_text(encoding="utf-8").splitlines()
     assert sum(text in row for row in rows) == 1
     return diagnostic.layer == str(file) and text in rows[diagnostic.line - 1]
 
@@ -189,13 +189,19 @@ def test_a_missing_attribute_is_where_its_schema_is_applied(save: Write) -> None
 
 def test_units_are_at_the_layers_metadata(save: Write) -> None:
     asset = save("robot.usda", robot())
-    asset.write_text(asset.read_text().replace("metersPerUnit = 1.0", "metersPerUnit = 0.5"))
+    asset.write_text(
+        asset.read_text(encoding="utf-8").replace("metersPerUnit = 1.0", "metersPerUnit = 0.5"),
+        encoding="utf-8",
+    )
     assert shows(finding(planned(asset), "1.1.meters_per_unit"), asset, "metersPerUnit")
 
 
 def test_units_that_differ_between_layers_are_in_the_layer_that_differs(save: Write) -> None:
     part = save("part.usda", 'def Xform "robot"\n{\n}\n')
-    part.write_text(part.read_text().replace("metersPerUnit = 1.0", "metersPerUnit = 0.5"))
+    part.write_text(
+        part.read_text(encoding="utf-8").replace("metersPerUnit = 1.0", "metersPerUnit = 0.5"),
+        encoding="utf-8",
+    )
     plan = planned(save("robot.usda", robot(metadata="references = @part.usda@")))
     assert shows(finding(plan, "1.1.meters_per_unit"), part, "metersPerUnit")
 
@@ -275,7 +281,9 @@ def test_a_file_that_changed_has_lines_again_when_it_was_read_again(
 ) -> None:
     asset = save("robot.usda", robot(SCAN % "a b"))
     stage = open_stage(str(asset), ReadOptions(private_copies=private_copies))
-    asset.write_text(asset.read_text().replace("def Xform", "\n\n# moved\ndef Xform", 1))
+    asset.write_text(
+        asset.read_text(encoding="utf-8").replace("def Xform", "\n\n# moved\ndef Xform", 1), encoding="utf-8"
+    )
     assert finding(planned(stage), "2.3.name").line == 0
     reload(stage)
     assert shows(finding(planned(stage), "2.3.name"), asset, '"a b"')

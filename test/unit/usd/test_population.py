@@ -134,8 +134,12 @@ def test_the_fleet_example_in_part_equals_the_part_of_the_whole(contexts: tuple[
 
 def test_robots_without_ros_schemas_are_left_out_by_their_isaac_schema(tmp_path: Path) -> None:
     asset = Path(world(tmp_path))
-    text = asset.read_text().replace("RosContextAPI", "IsaacRobotAPI").replace(', "RosFrameAPI"', "")
-    asset.write_text(text.replace("ros:context:namespace", "isaac:namespace"))
+    text = (
+        asset.read_text(encoding="utf-8")
+        .replace("RosContextAPI", "IsaacRobotAPI")
+        .replace(', "RosFrameAPI"', "")
+    )
+    asset.write_text(text.replace("ros:context:namespace", "isaac:namespace"), encoding="utf-8")
     for entries in (("b",), ("/World/[ab]",), ()):
         shard = "" if entries else "3/3"
         got = plan(asset, *entries, shard=shard)
@@ -143,7 +147,10 @@ def test_robots_without_ros_schemas_are_left_out_by_their_isaac_schema(tmp_path:
         assert len(hidden(got)) == 3 - len(got.robots)
     # One Ros*API anywhere, and the default prim is the robot.
     other = tmp_path / "other.usda"
-    other.write_text(asset.read_text().replace('"IsaacRobotAPI"]', '"IsaacRobotAPI", "RosFrameAPI"]', 1))
+    other.write_text(
+        asset.read_text(encoding="utf-8").replace('"IsaacRobotAPI"]', '"IsaacRobotAPI", "RosFrameAPI"]', 1),
+        encoding="utf-8",
+    )
     got = plan(other, "/World")
     assert ([robot.path for robot in got.robots], hidden(got)) == (["/World"], [])
 
@@ -152,12 +159,13 @@ def test_robots_without_ros_schemas_are_left_out_by_their_isaac_schema(tmp_path:
 def test_payloads_of_other_robots_are_not_composed(tmp_path: Path, payloads: Any) -> None:
     write_fleet(tmp_path, robots=4, links=3)
     asset = tmp_path / "fleet.usda"
-    text = asset.read_text().replace("references = @", "payload = @")
+    text = asset.read_text(encoding="utf-8").replace("references = @", "payload = @")
     asset.write_text(
         text.replace(
             "(\n        prepend payload",
             '(\n        prepend apiSchemas = ["RosContextAPI"]\n        prepend payload',
-        )
+        ),
+        encoding="utf-8",
     )
     got = load_plan(asset, read_options=ReadOptions(payloads=payloads), plan_options=PlanOptions(shard="1/2"))
     with quiet():
@@ -284,14 +292,18 @@ def test_robots_below_the_default_prim_or_in_an_instance_or_relocated_are_compos
     hall = tmp_path / "hall.usda"
     hall.write_text(
         HEAD + f'def Xform "World" ( instanceable = true\n prepend references = @{asset}@</World> ) {{}}\n'
-        f'def Xform "Second" ( prepend references = @{asset}@</World> ) {{}}\n'
+        f'def Xform "Second" ( prepend references = @{asset}@</World> ) {{}}\n',
+        encoding="utf-8",
     )
     got = plan(hall, "/World/a")
     assert hidden(got) == ["/Second/a", "/Second/b", "/Second/c"]
     assert_same(got, cut(hall, "/World/a"))
     relocated = tmp_path / "relocated.usda"
     relocated.write_text(
-        hall.read_text().replace("upAxis", "relocates = { </Second/b>: </Second/moved> }\n upAxis", 1)
+        hall.read_text(encoding="utf-8").replace(
+            "upAxis", "relocates = { </Second/b>: </Second/moved> }\n upAxis", 1
+        ),
+        encoding="utf-8",
     )
     got = plan(relocated, "/World/a")
     assert hidden(got) == []
@@ -304,7 +316,7 @@ def test_robots_in_what_is_referenced_twice_are_found_each_time(tmp_path: Path) 
     cells = "".join(
         f'def Xform "cell_{number}" ( prepend references = @{asset}@</World> ) {{}}\n' for number in range(3)
     )
-    hall.write_text(HEAD + 'def Xform "World" {\n' + cells + "}\n")
+    hall.write_text(HEAD + 'def Xform "World" {\n' + cells + "}\n", encoding="utf-8")
     got = plan(hall, "/World/cell_1/a")
     assert hidden(got) == ["/World/cell_0/a", "/World/cell_2/a"]
     assert len(got.contexts) == 9
@@ -319,7 +331,10 @@ def test_robots_that_are_none_count_in_no_shard(tmp_path: Path) -> None:
             'over "e" ( prepend apiSchemas = ["RosContextAPI"] ) {}',
         )
     )
-    asset.write_text(asset.read_text().replace('def Xform "b" (', 'def Xform "b" ( active = false\n', 1))
+    asset.write_text(
+        asset.read_text(encoding="utf-8").replace('def Xform "b" (', 'def Xform "b" ( active = false\n', 1),
+        encoding="utf-8",
+    )
     for number, robot in ((1, "a"), (2, "c")):
         got = plan(asset, shard=f"{number}/2")
         assert [each.path for each in got.robots] == [f"/World/{robot}"]
@@ -328,7 +343,9 @@ def test_robots_that_are_none_count_in_no_shard(tmp_path: Path) -> None:
 
 def test_a_clash_with_a_robot_that_is_not_composed_is_said(tmp_path: Path) -> None:
     asset = Path(world(tmp_path))
-    asset.write_text(asset.read_text().replace('namespace = "c"', 'namespace = "a"'))
+    asset.write_text(
+        asset.read_text(encoding="utf-8").replace('namespace = "c"', 'namespace = "a"'), encoding="utf-8"
+    )
     got = plan(asset, "/World/c")
     assert hidden(got) == ["/World/a", "/World/b"]
     assert ["/World/a" in each.message for each in got.diagnostics if each.code == "2.1.1"] == [True]
@@ -500,18 +517,20 @@ def robots_in_files(folder: Path, count: int = 3) -> Path:
     for number in range(count):
         (folder / f"arm_{number}.usda").write_text(
             HEAD.replace("World", "arm")
-            + 'def Xform "arm" ( prepend apiSchemas = ["PhysicsRigidBodyAPI"] ) {}\n'
+            + 'def Xform "arm" ( prepend apiSchemas = ["PhysicsRigidBodyAPI"] ) {}\n',
+            encoding="utf-8",
         )
         (folder / f"robot_{number}.usda").write_text(
             HEAD.replace("World", "robot")
             + f"""def Xform "robot" ( prepend apiSchemas = ["RosContextAPI"] ) {{
                 string ros:context:namespace = "r{number}"
                 def Xform "arm" ( prepend references = @./arm_{number}.usda@ ) {{}}
-            }}\n"""
+            }}\n""",
+            encoding="utf-8",
         )
         members += f'def Xform "r{number}" ( prepend references = @./robot_{number}.usda@ ) {{}}\n'
     asset = folder / "world.usda"
-    asset.write_text(HEAD + 'def Xform "World" {\n' + members + "}\n")
+    asset.write_text(HEAD + 'def Xform "World" {\n' + members + "}\n", encoding="utf-8")
     return asset
 
 
@@ -527,9 +546,9 @@ def test_files_of_robots_that_are_left_out_are_watched_and_read_again(
     assert asset_files(running.stage) == files
     arm = tmp_path / "arm_2.usda"
     hand = '{\n def Xform "hand" ( prepend apiSchemas = ["PhysicsRigidBodyAPI"] ) {\n }\n}'
-    arm.write_text(arm.read_text().replace("{}", hand))
+    arm.write_text(arm.read_text(encoding="utf-8").replace("{}", hand), encoding="utf-8")
     robot = tmp_path / "robot_1.usda"
-    robot.write_text(robot.read_text().replace('"r1"', '"renamed"'))
+    robot.write_text(robot.read_text(encoding="utf-8").replace('"r1"', '"renamed"'), encoding="utf-8")
     assert set(reload(running.stage)) == files
     running = again(running, contexts=("r2",))
     assert running.stage.GetPrimAtPath("/World/r2/arm/hand")
@@ -544,7 +563,9 @@ def test_a_reload_that_brings_robots_moves_the_shards(tmp_path: Path) -> None:
     new = "".join(
         f'def Xform "{name}" ( prepend references = @./robot_1.usda@ ) {{}}\n' for name in ("r7", "r8", "r9")
     )
-    asset.write_text(asset.read_text().replace('def Xform "r0"', f'{new}def Xform "r0"'))
+    asset.write_text(
+        asset.read_text(encoding="utf-8").replace('def Xform "r0"', f'{new}def Xform "r0"'), encoding="utf-8"
+    )
     reload(running.stage)
     running = again(running, shard="2/3")
     assert [each.path for each in running.robots] == ["/World/r9", "/World/r0"]

@@ -56,7 +56,7 @@ class Asset:
     def write(self, name: str, text: str) -> str:
         path = self.folder / name
         path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
         return str(path)
 
     def zip(self, value: int) -> None:
@@ -107,7 +107,7 @@ def test_a_link_and_what_it_leads_to_are_one_file(asset: Asset) -> None:
     path.rename(real)
     path.symlink_to(real)
     for value in (4, 5):
-        real.write_text(PART.format(value))
+        real.write_text(PART.format(value), encoding="utf-8")
         reload(asset.stage, [str(real if value == 4 else path)])
         assert asset.value("paid") == value
 

@@ -91,7 +91,7 @@ def test_a_plugin_for_another_openusd_is_no_hindrance(asset: str, sensors: Path,
     source = Path(sys.modules["usd_ros_bridge.usd.resolver"].__file__ or "").parent
     folder = tmp_path / "plugin"
     folder.mkdir()
-    (folder / PLUGIN_FILE).write_text((source / PLUGIN_FILE).read_text())
+    (folder / PLUGIN_FILE).write_text((source / PLUGIN_FILE).read_text(encoding="utf-8"), encoding="utf-8")
     (folder / "libusdRosBridgePackages.so").write_bytes(b"no library")
     said = in_another_process(
         READ.format(asset=asset, sensors=str(sensors)),
@@ -108,7 +108,7 @@ def test_a_plugin_where_the_bridge_looks_that_does_not_load(
     source = Path(sys.modules["usd_ros_bridge.usd.resolver"].__file__ or "").parent
     folder = tmp_path / "usd_ros_bridge/resolver" / build_key()
     folder.mkdir(parents=True)
-    (folder / PLUGIN_FILE).write_text((source / PLUGIN_FILE).read_text())
+    (folder / PLUGIN_FILE).write_text((source / PLUGIN_FILE).read_text(encoding="utf-8"), encoding="utf-8")
     said = in_another_process(READ.format(asset=asset, sensors=str(sensors)), XDG_DATA_HOME=str(tmp_path))
     assert said == "links ['/Robot/a'] ['1.2.5.package']\n"
 
@@ -141,7 +141,8 @@ def headers_of(version: str, folder: Path) -> Path:
     _, minor, patch = ("0." + version).split(".")
     (folder / "pxr").mkdir(parents=True)
     (folder / "pxr/pxr.h").write_text(
-        f"#define PXR_MAJOR_VERSION 0\n#define PXR_MINOR_VERSION {minor}\n#define PXR_PATCH_VERSION {patch}\n"
+        f"#define PXR_MAJOR_VERSION 0\n#define PXR_MINOR_VERSION {minor}\n#define PXR_PATCH_VERSION {patch}\n",
+        encoding="utf-8",
     )
     return folder
 

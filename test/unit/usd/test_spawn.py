@@ -36,7 +36,7 @@ def make_stage(unit=1.0, axis="Z"):
 
 def make_box(folder, unit=1.0, axis="Z"):
     file = folder / "box.usda"
-    file.write_text(BOX.format(unit=unit, axis=axis))
+    file.write_text(BOX.format(unit=unit, axis=axis), encoding="utf-8")
     return file
 
 
@@ -72,12 +72,12 @@ def test_nothing_is_left_of_what_was_removed_or_failed(tmp_path):
     path = spawner.spawn("parcel", make_box(tmp_path), namespace="mine", world_from_prim=pose())
     assert not spawner.is_free("parcel")
     spawner.remove(path)
-    (tmp_path / "broken.usda").write_text("no USD")
-    (tmp_path / "empty.usda").write_text("#usda 1.0\n")
+    (tmp_path / "broken.usda").write_text("no USD", encoding="utf-8")
+    (tmp_path / "empty.usda").write_text("#usda 1.0\n", encoding="utf-8")
     lost = BOX.format(unit=1, axis="Z").replace(
         "prepend apiSchemas", "references = @./gone.usda@\n prepend apiSchemas", 1
     )
-    (tmp_path / "lost.usda").write_text(lost)
+    (tmp_path / "lost.usda").write_text(lost, encoding="utf-8")
     for name, error in (
         ("broken", UnreadableError),
         ("empty", UnreadableError),

@@ -56,8 +56,12 @@ def clips(lines: dict[str, str], **changed: str) -> str:
 def write(folder: Path, metadata: str, name: str = "asset.usda") -> Path:
     samples = "double3 xformOp:translate.timeSamples = {0: (1, 0, 0), 10: (2, 0, 0)}"
     for number in ("", ".1", ".2", ".3"):
-        (folder / f"clip{number}.usda").write_text(f'#usda 1.0\nover "robot" {{\n{samples}\n}}\n')
-    (folder / "manifest.usda").write_text('#usda 1.0\nover "robot" {\ndouble3 xformOp:translate\n}\n')
+        (folder / f"clip{number}.usda").write_text(
+            f'#usda 1.0\nover "robot" {{\n{samples}\n}}\n', encoding="utf-8"
+        )
+    (folder / "manifest.usda").write_text(
+        '#usda 1.0\nover "robot" {\ndouble3 xformOp:translate\n}\n', encoding="utf-8"
+    )
     file = folder / name
     text = PRIM % metadata
     if file.suffix == ".usdc":
@@ -65,7 +69,7 @@ def write(folder: Path, metadata: str, name: str = "asset.usda") -> Path:
         layer.ImportFromString(text)
         layer.Export(str(file))
     else:
-        file.write_text(text)
+        file.write_text(text, encoding="utf-8")
     return file
 
 
@@ -110,9 +114,9 @@ def test_clips_in_a_variant_that_is_not_selected_and_behind_a_reference_are_left
     variant = 'variantSets = "v"\nvariants = {\nstring v = "b"\n}'
     broken = UNUSABLE["clip number"][0]
     write(tmp_path, variant, "referenced.usda")
-    text = (tmp_path / "referenced.usda").read_text()
+    text = (tmp_path / "referenced.usda").read_text(encoding="utf-8")
     inside = f'variantSet "v" = {{\n"a" (\n{broken}\n) {{\n}}\n"b" {{\n}}\n}}\n}}\n'
-    (tmp_path / "referenced.usda").write_text(text.rstrip().removesuffix("}") + inside)
+    (tmp_path / "referenced.usda").write_text(text.rstrip().removesuffix("}") + inside, encoding="utf-8")
     file = write(tmp_path, "references = @./referenced.usda@")
     (found,) = [each for each in load_plan(str(file)).diagnostics if each.code == "1.2.5.clips"]
     assert "/robot{v=a}" in found.message

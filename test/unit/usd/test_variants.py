@@ -61,7 +61,7 @@ SAW = VariantSelection("/robot/arm", "tool", "saw")
 @pytest.fixture
 def file(tmp_path: Path) -> str:
     path = tmp_path / "robot.usda"
-    path.write_text(NESTED)
+    path.write_text(NESTED, encoding="utf-8")
     return str(path)
 
 

@@ -247,7 +247,7 @@ def test_an_array_of_positions_has_one_slider_for_each_joint_and_positions_only(
 
 def test_each_joint_has_the_kind_of_command_that_its_drive_takes(tmp_path):
     asset = tmp_path / "robot.usda"
-    asset.write_text(TWO_DRIVES)
+    asset.write_text(TWO_DRIVES, encoding="utf-8")
     (commands,) = plan_controls(planned(asset), backend="mujoco")
     assert isinstance(commands, JointTopicControl)
     first = commands.sets[0]

@@ -167,8 +167,10 @@ def joint_velocities(running: Any) -> tuple[list[str], list[float]]:
 
 
 def test_a_wheel_that_is_no_wheel_is_a_diagnostic(tmp_path: Path) -> None:
-    text = ASSET.read_text().replace("</youbot/rear_left_joint>\n", "</youbot/front_left_joint>\n")
-    (tmp_path / "broken.usda").write_text(text)
+    text = ASSET.read_text(encoding="utf-8").replace(
+        "</youbot/rear_left_joint>\n", "</youbot/front_left_joint>\n"
+    )
+    (tmp_path / "broken.usda").write_text(text, encoding="utf-8")
     plan = load_plan(tmp_path / "broken.usda")
     (found,) = (each for each in plan.diagnostics if each.severity == "error")
     assert (found.code, found.path, found.attribute) == (

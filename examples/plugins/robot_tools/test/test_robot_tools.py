@@ -23,7 +23,7 @@ class TestDot(ExporterConformance):
     def test_frames_are_edges(self, tmp_path):
         done = run_command_line("export", ASSET, "-o", tmp_path / "arm.dot", "--static", folder=tmp_path)
         assert done.returncode == 0, done.stderr
-        text = (tmp_path / "arm.dot").read_text()
+        text = (tmp_path / "arm.dot").read_text(encoding="utf-8")
         assert '  "/arm base" -> "/arm link";\n' in text
         assert text.count("->") == len(load_plan(ASSET).robots[0].frames)
 

@@ -767,11 +767,11 @@ def test_files_of_a_split_bag_are_played_in_order(tmp_path: Path) -> None:
         other = as_mcap_directory(tmp_path / f"part_{number}", part)
         shutil.copy(next(other.glob("*.mcap")), path / f"bag_{number}.mcap")
     metadata = path / "metadata.yaml"
-    listed = metadata.read_text().replace(
+    listed = metadata.read_text(encoding="utf-8").replace(
         "- bag.mcap", "- bag.mcap\n  - bag_1.mcap\n  - bag_2.mcap\n  - bag_3.mcap"
     )
-    assert listed != metadata.read_text()
-    metadata.write_text(listed)
+    assert listed != metadata.read_text(encoding="utf-8")
+    metadata.write_text(listed, encoding="utf-8")
     bench = Bench(rover().build(), path)
     assert_array_equal(
         bench.positions(5 * 20 * MS, 15 * 20 * MS, 25 * 20 * MS), [wheels(5), wheels(15), wheels(25)]
@@ -782,14 +782,14 @@ def test_files_of_a_split_bag_are_played_in_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["", "a: [", "rosbag2_bagfile_information: 3", "- 1"])
 def test_metadata_that_cannot_be_read_is_ignored_with_a_report(tmp_path: Path, content: str) -> None:
     path = as_sqlite(tmp_path / "bag", drive())
-    (path / "metadata.yaml").write_text(content)
+    (path / "metadata.yaml").write_text(content, encoding="utf-8")
     assert_array_equal(Bench(rover().build(), path).positions(100 * MS)[0], wheels(5))
 
 
 def test_files_that_are_no_bags_are_refused_in_one_line(tmp_path: Path) -> None:
-    (tmp_path / "robot.usda").write_text("#usda 1.0\n")
-    (tmp_path / "old.bag").write_text("#ROSBAG V2.0\n")
-    (tmp_path / "broken.db3").write_text("no database" * 100)
+    (tmp_path / "robot.usda").write_text("#usda 1.0\n", encoding="utf-8")
+    (tmp_path / "old.bag").write_text("#ROSBAG V2.0\n", encoding="utf-8")
+    (tmp_path / "broken.db3").write_text("no database" * 100, encoding="utf-8")
     (tmp_path / "broken.mcap.zstd").write_bytes(b"\x28\xb5\x2f\xfdgarbage")
     (tmp_path / "folder").mkdir()
     for name, what in {

@@ -549,7 +549,9 @@ def test_the_variable_keeps_nobody_from_physics_or_is_one_message(variable: str,
 
 @pytest.mark.process
 def test_a_library_that_crashes_takes_nobody_along(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n", encoding="utf-8"
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
     gl_context.probe.cache_clear()
     try:

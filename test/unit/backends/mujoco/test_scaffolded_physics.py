@@ -52,7 +52,7 @@ def run(plan: BridgePlan, seconds: float, **targets: dict[str, float]) -> State:
 def written(text: str, folder: Path, *options: str, name: str = "robot") -> BridgePlan:
     """The plan of a robot with physics that was added."""
     asset = folder / f"{name}.usda"
-    asset.write_text(HEADER.format(name=name) + text)
+    asset.write_text(HEADER.format(name=name) + text, encoding="utf-8")
     with quiet():
         return load_plan(scaffold(asset, folder / "ros.usda", *options).path, physics=True)
 

@@ -35,7 +35,7 @@ class Watched:
         self.link = folder / "part.usda"
         self.link.symlink_to(self.real)
         for file in (self.file, self.real):
-            file.write_text("1")
+            file.write_text("1", encoding="utf-8")
         self.reports: list[str] = []
         self._told: queue.Queue[frozenset[str]] = queue.Queue()
         files = {str(self.file), str(self.link)}
@@ -61,24 +61,24 @@ def watched(tmp_path: Path) -> Iterator[Watched]:
 
 
 def test_a_file_is_written_replaced_removed_and_back(watched: Watched) -> None:
-    watched.file.write_text("22")
+    watched.file.write_text("22", encoding="utf-8")
     watched.told(watched.file)
     other = watched.file.with_name(".robot.usda.swp")
-    other.write_text("333")
+    other.write_text("333", encoding="utf-8")
     other.replace(watched.file)
     watched.told(watched.file)
     watched.file.unlink()
     watched.told(watched.file)
-    watched.file.write_text("4444")
+    watched.file.write_text("4444", encoding="utf-8")
     watched.told(watched.file)
 
 
 def test_what_was_saved_between_reading_and_watching_is_reported(tmp_path: Path) -> None:
     saved, same = tmp_path / "saved.usda", tmp_path / "same.usda"
     for file in (saved, same):
-        file.write_text("1")
+        file.write_text("1", encoding="utf-8")
     read = {str(file): (1, file.stat().st_mtime_ns, file.stat().st_ino) for file in (saved, same)}
-    saved.write_text("22")
+    saved.write_text("22", encoding="utf-8")
     told: queue.Queue[frozenset[str]] = queue.Queue()
     watcher = FileWatcher(read.keys(), told.put, lambda *_: None, read=read).open()
     try:
@@ -89,15 +89,15 @@ def test_what_was_saved_between_reading_and_watching_is_reported(tmp_path: Path)
 
 
 def test_what_a_link_leads_to_counts_and_the_link_itself(watched: Watched, tmp_path: Path) -> None:
-    watched.real.write_text("22")
+    watched.real.write_text("22", encoding="utf-8")
     watched.told(watched.link)
     new = tmp_path / "new.usda"
-    new.write_text("333")
+    new.write_text("333", encoding="utf-8")
     swapped = tmp_path / "swapped"
     swapped.symlink_to(new)
     swapped.replace(watched.link)
     watched.told(watched.link)
-    new.write_text("4444")
+    new.write_text("4444", encoding="utf-8")
     watched.told(watched.link)
 
 
@@ -109,13 +109,13 @@ def test_directories_go_and_come_back(
     shutil.rmtree(tmp_path / "asset")
     watched.told(watched.file)
     watched.file.parent.mkdir(parents=True)
-    watched.file.write_text("22")
+    watched.file.write_text("22", encoding="utf-8")
     watched.told(watched.file)
     (tmp_path / "asset").rename(tmp_path / "moved")
     watched.told(watched.file)
     (tmp_path / "moved").rename(tmp_path / "asset")
     watched.told(watched.file)
-    watched.file.write_text("333")
+    watched.file.write_text("333", encoding="utf-8")
     watched.told(watched.file)
 
 
@@ -135,7 +135,7 @@ def test_a_directory_that_is_back_before_it_is_looked_for_is_watched(
     made = Watched(tmp_path)
     made.watcher.open()
     assert again.wait(LONG_S)
-    made.file.write_text("22")
+    made.file.write_text("22", encoding="utf-8")
     made.told(made.file)
     made.watcher.close()
     assert made.reports == []
@@ -143,22 +143,22 @@ def test_a_directory_that_is_back_before_it_is_looked_for_is_watched(
 
 def test_others_are_of_no_concern_until_they_are_watched(watched: Watched) -> None:
     other = watched.file.with_name("other.usda")
-    other.write_text("1")
-    watched.file.write_text("22")
+    other.write_text("1", encoding="utf-8")
+    watched.file.write_text("22", encoding="utf-8")
     watched.told(watched.file)
     assert watched.quiet()
     watched.watcher.watch({str(other)})
-    other.write_text("22")
+    other.write_text("22", encoding="utf-8")
     watched.told(other)
     assert watched.watcher.files == {str(other)}
 
 
 def test_what_changed_before_it_was_watched_is_reported_where_it_was_read_earlier(watched: Watched) -> None:
     old = watched.file.with_name("old.usda")
-    old.write_text("1")
+    old.write_text("1", encoding="utf-8")
     os.utime(old, (1e9, 1e9))
     new = watched.file.with_name("new.usda")
-    new.write_text("1")
+    new.write_text("1", encoding="utf-8")
     watched.watcher.watch({str(old), str(new)}, read_s=60.0)
     watched.told(new)
     assert watched.quiet()
@@ -166,7 +166,7 @@ def test_what_changed_before_it_was_watched_is_reported_where_it_was_read_earlie
 
 def test_a_listener_that_fails_is_notified_again(tmp_path: Path) -> None:
     file = tmp_path / "robot.usda"
-    file.write_text("1")
+    file.write_text("1", encoding="utf-8")
     told: queue.Queue[str] = queue.Queue()
 
     def fail(files: frozenset[str]) -> None:
@@ -175,7 +175,7 @@ def test_a_listener_that_fails_is_notified_again(tmp_path: Path) -> None:
 
     watcher = FileWatcher({str(file)}, fail, lambda _, message: told.put(message)).open()
     for text in ("22", "333"):
-        file.write_text(text)
+        file.write_text(text, encoding="utf-8")
         assert told.get(timeout=LONG_S) == str(file)
         assert "not now" in told.get(timeout=LONG_S)
     watcher.close()
