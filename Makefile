@@ -12,7 +12,10 @@ ASSET ?= examples/rover/world.usda
 ARGS ?=
 SETUP := tools/setup_env.sh --venv "$(VENV)" --distro "$(ROS)"
 BIN := $(VENV)/bin
-PYTEST := ROS_PYTHON_CHECK_FIELDS=1 ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST "$(BIN)/python" -m pytest -n auto --dist worksteal
+ONLY_LOOPBACK ?=
+MEASURE ?=
+PYTEST := ROS_PYTHON_CHECK_FIELDS=1 ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST $(if $(ONLY_LOOPBACK),tools/loopback_only.sh) \
+	"$(BIN)/python" $(if $(MEASURE),-m coverage run) -m pytest -n auto --dist worksteal
 
 # A mark of the wheels' start-up, which a parent process may have left behind: with it they would not start.
 unexport _ROS_WHEELS_BOOTSTRAP_COMPLETE
@@ -51,14 +54,14 @@ test-pages: setup-all ## followed pages, and random examples: four times as many
 
 test-long: test-pages test-dist test-plugins test-robots test-assets test-newton test-resolver test-browser ## all tests that take long
 
-MEASURED ?= build/coverage.json
-
-coverage: setup-tests ## `make test` with coverage of the core's modules: tools/core_coverage.txt
-	@$(PYTEST) --tier test --cov --cov-report=json:$(MEASURED) $(ARGS)
-	@"$(BIN)/python" tools/check_coverage.py "$(MEASURED)"
+coverage: ## `make test`, and whether it covers each module of the core: tools/core_coverage.txt
+	@rm -rf build/coverage
+	@$(MAKE) --no-print-directory test MEASURE=1
+	@$(MAKE) --no-print-directory check-coverage
 
 check-coverage: setup-tests
-	@"$(BIN)/python" tools/check_coverage.py "$(MEASURED)"
+	@"$(BIN)/python" -m coverage combine -q && "$(BIN)/python" -m coverage json -q
+	@"$(BIN)/python" tools/check_coverage.py build/coverage/report.json $(ARGS)
 
 bench: setup-tests ## all benchmarks, into benchmarks/results.json; ARGS="--only frames --quick"
 	@"$(BIN)/python" -m benchmarks $(ARGS)
