@@ -48,11 +48,16 @@ def run_cli(*arguments: str | Path, **options: Any) -> subprocess.CompletedProce
     usual = {
         "cwd": ROOT,
         "text": True,
+        "encoding": "utf-8",
+        # As the streams of `call_cli`, whatever the locale.
+        "env": {**os.environ, "PYTHONIOENCODING": "utf-8"},
         "timeout": 100.0,
         "stdout": subprocess.PIPE,
         "stderr": subprocess.PIPE,
     }
     command = [sys.executable, "-m", "usd_ros_bridge", *map(str, arguments)]
+    if options.get("text") is False:
+        del usual["encoding"]
     return subprocess.run(command, check=False, **{**usual, **options})
 
 

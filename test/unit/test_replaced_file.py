@@ -56,7 +56,9 @@ def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
     assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
 
 
-@pytest.mark.parametrize("name", ["a" * 255, "ü" * 127, "a"])
+@pytest.mark.parametrize(
+    "name", ["a" * 255, os.fsdecode(("ü" * 127).encode()), "a"], ids=["long", "long and not ASCII", "short"]
+)
 def test_every_name_that_a_file_may_have_is_possible(tmp_path: Path, name: str) -> None:
     write(tmp_path / name, b"data")
     assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [(name, b"data")]

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from urllib.parse import unquote, urlparse
+from urllib.parse import unquote_to_bytes, urlparse
 
 import numpy as np
 import pytest
@@ -59,7 +59,7 @@ def refused(cache: MeshCache, mesh: Mesh) -> Diagnostic:
 def path_of(file: MeshFile) -> Path:
     parts = urlparse(file.uri)
     assert parts.scheme == "file"
-    return Path(unquote(parts.path))
+    return Path(os.fsdecode(unquote_to_bytes(parts.path)))
 
 
 def corners_of(file: MeshFile) -> np.ndarray:
@@ -377,7 +377,7 @@ def test_a_relative_directory_is_absolute_in_uris(tmp_path: Path, monkeypatch: p
 
 
 def test_uris_are_escaped(tmp_path: Path) -> None:
-    file = placed(MeshCache(tmp_path / "a b#c%é"), mesh_of())
+    file = placed(MeshCache(tmp_path / os.fsdecode("a b#c%é".encode())), mesh_of())
     assert file.uri.isascii()
     assert " " not in file.uri
     assert path_of(file).is_file()
