@@ -48,6 +48,9 @@ os.environ.setdefault("RMW_FASTRTPS_PUBLICATION_MODE", "AUTO")
 CACHE = Path(__file__).parents[1] / "build/test_cache"
 os.environ["XDG_CACHE_HOME"] = str(CACHE)
 
+# What is printed has one width, whatever terminal the tests run in.
+os.environ.update(COLUMNS="80", LINES="24")
+
 # Where Python is told to write no bytecode, each process that a test starts would compile the whole package again: half
 # of its start. The tree stays clean all the same.
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):

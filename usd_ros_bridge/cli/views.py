@@ -182,7 +182,10 @@ def print_plan(plan: BridgePlan, console: Console) -> None:
     """Print the whole plan, robots first, diagnostics last."""
     # A terminal wraps what is too long for a line: rich would cut names in two.
     narrow = console.width < NARROW
-    console.print(Rule(plain(plan.asset, style="bold")))
+    title = plain(plan.asset, style="bold")
+    # A rule cuts a title that does not fit.
+    fits = title.cell_len + len("─  ─") <= console.width
+    console.print(Rule(title) if fits else title, soft_wrap=not fits)
     for robot in plan.robots:
         console.print(_robot(robot), soft_wrap=narrow)
     for renderable in _interfaces(plan):

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from golden_texts import text_without_folder
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.export.plan_json import plan_to_json
 from usd_ros_bridge.model.plan import BridgePlan
@@ -46,7 +47,7 @@ def rounded(value: Any) -> Any:
 def scene_of(name: str) -> dict[str, Any]:
     plan = plan_to_json(plan_of(name))
     found = {"physics": plan["physics"], "diagnostics": plan["diagnostics"]}
-    return json.loads(json.dumps(rounded(found), allow_nan=False).replace(str(TEST), "<test>"))
+    return json.loads(text_without_folder(rounded(found), TEST))
 
 
 @pytest.mark.parametrize("name", [*NAMES, *EXAMPLES])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,7 @@ def test_a_trajectory_controller_names_its_joints_the_reason_and_the_remedy(
     found = arm(drives)["/robot/controller"]
     assert (found.code, found.severity) == ("4.2.3.drive", severity)
     assert f"position commands do not move {words}; its goals are refused" in found.message
-    assert found.remedy.startswith(remedy.format(DRIVES))
+    assert found.remedy.startswith(remedy.format(shlex.quote(str(DRIVES))))
 
 
 def test_it_is_a_warning_where_auto_would_simulate_and_else_a_remark() -> None:
@@ -83,7 +84,7 @@ def test_a_base_that_is_fixed_to_the_world_names_the_joint_and_the_remedy() -> N
     for each in found.values():
         assert each.severity == "warning"
         assert "fixed to the world by /robot/anchor" in each.message
-        assert each.remedy.startswith(f"usd_ros_bridge scaffold {FIXED} --free-base -o ")
+        assert each.remedy.startswith(f"usd_ros_bridge scaffold {shlex.quote(str(FIXED))} --free-base -o ")
     assert plan.controllers[0].enabled, "its wheels turn"
 
 
