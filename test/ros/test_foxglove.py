@@ -50,6 +50,8 @@ from usd_ros_bridge.ros.domains import Domains
 from usd_ros_bridge.ros.foxglove import server_link, service_calls
 from usd_ros_bridge.ros.foxglove.push_connection import PushConnection
 
+pytestmark = pytest.mark.app
+
 ROOT = Path(__file__).parents[2]
 ROVER = ROOT / "examples" / "rover" / "rover.usda"
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)

@@ -7,8 +7,12 @@ import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import pytest
+
 from markdown_docs import blocks, page_path
 from programs import Program
+
+pytestmark = pytest.mark.docs
 
 NODE = "usd_ros_bridge"
 ON_DEMAND = {"/tf", "/tf_static"}

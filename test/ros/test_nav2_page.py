@@ -29,6 +29,8 @@ from usd_ros_bridge.api import load_plan
 
 pytest.importorskip("mujoco", reason="MuJoCo is not installed: make setup")
 
+pytestmark = pytest.mark.docs
+
 PAGE = "mobile_robot_nav2.md"
 NAMESPACE = "/rover"
 COSTMAPS = ("local_costmap", "global_costmap")

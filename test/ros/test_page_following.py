@@ -23,6 +23,8 @@ from usd_ros_bridge.view.page import RunningComponents
 from usd_ros_bridge.view.plan_follower import PlanFollower, PlanSource, _is_same_asset
 from usd_ros_bridge.view.world import EntityStates
 
+pytestmark = pytest.mark.app
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ARM = EXAMPLES / "arm" / "arm.usda"
 FLEET = EXAMPLES / "fleet" / "fleet.usda"

@@ -37,6 +37,8 @@ from usd_ros_bridge.view.point_clouds import cloud_points
 from usd_ros_bridge.view.selection import Selection
 from usd_ros_bridge.view.sensor_layers import SensorLayers
 
+pytestmark = pytest.mark.app
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 Show = Callable[..., OpenPage]
 

@@ -24,7 +24,7 @@ from usd_ros_bridge.view.page_server import _is_own, _own_names, check_address, 
 pytest.importorskip("viser", reason="viser is not installed: make setup-tests")
 
 # More than the start and the end of a process may take on a busy machine.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.app, pytest.mark.timeout(300)]
 
 Begin = Callable[..., PageRun]
 

@@ -23,6 +23,8 @@ from usd_ros_bridge.options import PlanOptions, ReadOptions
 from usd_ros_bridge.planner_process import PlanJob, start_planner
 from usd_ros_bridge.testing.logged_process import LoggedProcess
 
+pytestmark = pytest.mark.process
+
 ASSETS = Path(__file__).parents[1] / "assets"
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ARM = EXAMPLES / "arm" / "arm.usda"

@@ -16,6 +16,8 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from tf2_msgs.msg import TFMessage
 
+pytestmark = pytest.mark.process
+
 ARM = Path(__file__).parents[2] / "examples" / "arm" / "arm.usda"
 NODE = [
     sys.executable,

@@ -43,6 +43,7 @@ from usd_ros_bridge.ros.message_text import message_to_csv
 from usd_ros_bridge.ros_domains import reserve_domain
 
 pytestmark = [
+    pytest.mark.app,
     pytest.mark.skipif(
         importlib.util.find_spec("ros2cli") is not None, reason="with ros2cli, `ros2` is the one to use"
     ),
