@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -48,42 +49,41 @@ def test_every_number_among_the_parameters_has_a_range() -> None:
     assert all(isinstance(spec.range, NumberRange) for spec in (*NUMBERS, *counts))
 
 
-@pytest.mark.parametrize("name", [spec.name for spec in NUMBERS])
-def test_parameters_at_the_start(context: Context, name: str) -> None:
-    (spec,) = (each for each in NUMBERS if each.name == name)
-    for value in EXTREMES:
+def test_parameters_at_the_start(context: Context) -> None:
+    for spec, value in product(NUMBERS, EXTREMES):
         node = Node(
             "numbers", context=context, start_parameter_services=False,
-            parameter_overrides=[Parameter(name, value=value)],
+            parameter_overrides=[Parameter(spec.name, value=value)],
         )  # fmt: skip
         try:
             with pytest.raises(OptionError) as refused:
                 parameters.declare(node)
-            assert name in str(refused.value)
+            assert spec.name in str(refused.value)
             assert str(spec.range) in str(refused.value)
         finally:
             node.destroy_node()
 
 
-@pytest.mark.parametrize("value", EXTREMES)
-def test_options_of_the_library(value: float) -> None:
-    for name in ("tf_rate", "controller_rate", "diagnostics_rate", "clock_rate"):
+def test_options_of_the_library() -> None:
+    for name, value in product(("tf_rate", "controller_rate", "diagnostics_rate", "clock_rate"), EXTREMES):
         bridge = Bridge(plan(JOINT_STATES), "kinematic", options=BridgeOptions(**{name: value}))
         with pytest.raises(OptionError, match=f"{name} .* to "):
             bridge.open()
         bridge.close()
-    with pytest.raises(OptionError, match=r"0, or 0\.001 to 1000"):
-        TimeControl(step_ns=1, real_time_factor=value, wake=lambda: None)
+    for value in EXTREMES:
+        with pytest.raises(OptionError, match=r"0, or 0\.001 to 1000"):
+            TimeControl(step_ns=1, real_time_factor=value, wake=lambda: None)
 
 
-@pytest.mark.parametrize("value", EXTREMES)
-def test_the_command_line(value: float, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["run", str(ROVER), f"--real-time-factor={value!r}"])
-    assert ended.value.code == 2
-    assert "0, or 0.001 to 1000" in capsys.readouterr().err
+def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    for value in EXTREMES:
+        with pytest.raises(SystemExit) as ended:
+            main(["run", str(ROVER), f"--real-time-factor={value!r}"])
+        assert ended.value.code == 2
+        assert "0, or 0.001 to 1000" in capsys.readouterr().err
 
 
+@pytest.mark.process
 def test_services_refuse_them_and_transforms_go_on(ros_harness: Any) -> None:
     heard: list[TFMessage] = []
     ros_harness.node.create_subscription(TFMessage, "/rover/tf", heard.append, 100)
@@ -110,8 +110,8 @@ def test_services_refuse_them_and_transforms_go_on(ros_harness: Any) -> None:
         assert child.wait(60.0) == 0
 
 
-@pytest.mark.parametrize("value", EXTREMES)
-def test_time_outs_of_handlers(value: float) -> None:
+def test_time_outs_of_handlers() -> None:
     handlers = Handlers(plan(JOINT_STATES)).registry()
-    with pytest.raises(OptionError, match="1e-06 to 1e\\+06 s"):
-        handlers.on_service("/nothing", lambda _request, response: response, timeout=value)
+    for value in EXTREMES:
+        with pytest.raises(OptionError, match="1e-06 to 1e\\+06 s"):
+            handlers.on_service("/nothing", lambda _request, response: response, timeout=value)
