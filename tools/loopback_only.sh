@@ -63,12 +63,12 @@ if [[ $# -eq 0 ]]; then
   exit 2
 fi
 makes=(unshare --net)
-if [[ "$(id -u)" -ne 0 ]]; then makes+=(--user --map-root-user); fi
+if [[ "$UID" -ne 0 ]]; then makes+=(--user --map-root-user); fi
 if ! command -v ip >/dev/null || ! command -v unshare >/dev/null; then
   say "not in a network namespace: ip or unshare is missing (Debian, Ubuntu: apt install iproute2 util-linux)"
 elif ! "${makes[@]}" true 2>/dev/null; then
   say "not in a network namespace: this user may make none"
 else
-  exec "${makes[@]}" "${BASH_SOURCE[0]}" --inside "$check" "$(id -u)" "$(id -g)" "$@"
+  exec "${makes[@]}" "${BASH_SOURCE[0]}" --inside "$check" "$UID" "$(id -g)" "$@"
 fi
 exec "$@"

@@ -474,11 +474,13 @@ def may_mount() -> bool:
 
 
 @pytest.mark.parametrize("discovery_range", ["LOCALHOST", "SUBNET"])
-def test_a_node_with_shared_memory_that_is_nearly_full_says_so(discovery_range: str) -> None:
+def test_a_node_with_shared_memory_that_is_nearly_full_says_so(
+    own_network: list[str], discovery_range: str
+) -> None:
     if not may_mount():
         pytest.skip("this user may not mount a small /dev/shm for a process")
     mounted = 'mount -t tmpfs -o size=600k none /dev/shm && exec "$@"'
-    command = ["unshare", "-rm", "sh", "-c", mounted, "sh", *NODE]
+    command = [*own_network, "unshare", "-rm", "sh", "-c", mounted, "sh", *NODE]
     with child(command, ROS_AUTOMATIC_DISCOVERY_RANGE=discovery_range) as node:
         assert "KiB free: messages go by UDP alone" in line_with(node, "KiB free")
         line_with(node, "ready")

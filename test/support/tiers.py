@@ -56,6 +56,7 @@ MARK_OF_FIXTURE = {
     "planner": "process",
     "program": "process",
     "suite": "process",
+    "own_network": "process",
 }
 
 _MODULE_MARKS = re.compile(r"^pytestmark = (?:\[[^\]]*\]|.*$)", re.MULTILINE)
