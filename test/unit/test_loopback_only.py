@@ -36,7 +36,7 @@ rclpy.shutdown()
 
 def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [SCRIPT, *command],
+        [shutil.which("bash") or "bash", SCRIPT, *command],
         env=os.environ | variables,
         capture_output=True,
         text=True,
