@@ -30,7 +30,7 @@ from usd_ros_bridge.ros_domains import (
 if TYPE_CHECKING:
     from usd_ros_bridge.testing.ros_observer import RosObserver
 
-pytest_plugins = ["usd_ros_bridge.testing.pytest_plugin", "tiers", "network_namespaces"]
+pytest_plugins = ["usd_ros_bridge.testing.pytest_plugin", "tiers", "network_namespaces", "programs"]
 
 # Read by rclpy's generated message modules when they are imported, and by every Context that is initialised:
 # set here, before any test module is imported. This domain is for what outlives a test; each test has one of its own.

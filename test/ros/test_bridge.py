@@ -354,9 +354,8 @@ def test_the_hosts_faulthandler_is_left_as_it_was():
             faulthandler.enable()
 
 
-@pytest.mark.parametrize(
-    ("backend", "options", "text"),
-    [
+def test_mistakes_of_the_caller_are_one_line():
+    for backend, options, text in (
         ("hydraulic", {}, "kinematic"),
         ("kinematic", {"backend_options": {"speed": "9"}}, "speed"),
         ("kinematic", {"tf_rate": 0.0}, "tf_rate"),
@@ -364,14 +363,12 @@ def test_the_hosts_faulthandler_is_left_as_it_was():
         ("kinematic", {"node_name": "not a name"}, "ROS 2"),
         ("kinematic", {"node_namespace": "/not a name"}, "ROS 2"),
         ("kinematic", {"domain_id": 4000}, "0 to 232"),
-    ],
-)
-def test_mistakes_of_the_caller_are_one_line(backend, options, text):
-    bridge = Bridge(plan(), backend, options=BridgeOptions(**options))
-    with pytest.raises(BridgeError, match=text) as caught:
-        bridge.open()
-    assert "\n" not in str(caught.value)
-    bridge.close()
+    ):
+        bridge = Bridge(plan(), backend, options=BridgeOptions(**options))
+        with pytest.raises(BridgeError, match=text) as caught:
+            bridge.open()
+        assert "\n" not in str(caught.value)
+        bridge.close()
 
 
 def test_a_bridge_opens_once_and_one_thread_drives_it(start):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 import time
 from dataclasses import replace
@@ -16,6 +13,7 @@ from rclpy.executors import SingleThreadedExecutor
 from sensor_msgs.msg import JointState, LaserScan
 from tf2_msgs.msg import TFMessage
 
+from programs import run_python
 from ros_plans import JOINT_COMMANDS, JOINT_STATES, plan, publisher
 from usd_ros_bridge import ArrayBackend, Bridge, BridgeOptions
 from usd_ros_bridge.errors import BackendError
@@ -312,18 +310,12 @@ with Bridge(plan, "kinematic", node=node, options=BridgeOptions(threaded=False))
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("mode", ["poll", "step", "node"])
 def test_a_host_without_threads_changes_a_bridge_of_two_domains(mode, domain_id, other_domain_id, tmp_path):
     asset = tmp_path / "world.usda"
     asset.write_text(TWO_DOMAINS.replace("OTHER", str(other_domain_id)))
     # One thread that waits for itself never ends.
-    done = subprocess.run(
-        [sys.executable, "-c", CHANGING_HOST, str(asset), mode],
-        env={**os.environ, "ROS_DOMAIN_ID": str(domain_id)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_python(CHANGING_HOST, asset, mode, env={"ROS_DOMAIN_ID": str(domain_id)})
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "changed to /new /right"

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import signal
-import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from rclpy.parameter import Parameter
 from rclpy.signals import SignalHandlerOptions
 from tf2_msgs.msg import TFMessage
 
+from programs import Program
 from ros_plans import JOINT_STATES, plan
 from usd_ros_bridge.cli.main import main
 from usd_ros_bridge.errors import OptionError
@@ -83,31 +82,26 @@ def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
         assert "0, or 0.001 to 1000" in capsys.readouterr().err
 
 
-@pytest.mark.process
-def test_services_refuse_them_and_transforms_go_on(ros_harness: Any) -> None:
+def test_services_refuse_them_and_transforms_go_on(program: Callable[..., Program], ros_harness: Any) -> None:
     heard: list[TFMessage] = []
     ros_harness.node.create_subscription(TFMessage, "/rover/tf", heard.append, 100)
-    command = [sys.executable, "-m", "usd_ros_bridge.ros.node", "--ros-args", "-p", f"asset:={ROVER}"]
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        ros_harness.wait_for(lambda: heard, what="/rover/tf", timeout=60.0)
-        client = ParameterClient(ros_harness)
-        names = [
-            "real_time_factor", "tf_rate", "publish_frequency", "clock_rate", "diagnostics_rate", "controller_rate",
-            *(name for name in client.names() if name.startswith("rate.") or name.endswith("_timeout")),
-        ]  # fmt: skip
-        assert len(names) > 8
-        for name in names:
-            for value in EXTREMES:
-                reason = client.set(name, value)
-                assert name in reason, (name, value)
-                assert " to " in reason or "Max" in reason, reason
-        count = len(heard)
-        ros_harness.wait_for(lambda: len(heard) > count + 5, what="more of /rover/tf")
-        assert child.poll() is None
-    finally:
-        child.send_signal(signal.SIGINT)
-        assert child.wait(60.0) == 0
+    node = program([sys.executable, "-m", "usd_ros_bridge.ros.node", "--ros-args", "-p", f"asset:={ROVER}"])
+    ros_harness.wait_for(lambda: heard, what="/rover/tf", timeout=60.0)
+    client = ParameterClient(ros_harness)
+    names = [
+        "real_time_factor", "tf_rate", "publish_frequency", "clock_rate", "diagnostics_rate", "controller_rate",
+        *(name for name in client.names() if name.startswith("rate.") or name.endswith("_timeout")),
+    ]  # fmt: skip
+    assert len(names) > 8
+    for name in names:
+        for value in EXTREMES:
+            reason = client.set(name, value)
+            assert name in reason, (name, value)
+            assert " to " in reason or "Max" in reason, reason
+    count = len(heard)
+    ros_harness.wait_for(lambda: len(heard) > count + 5, what="more of /rover/tf")
+    assert node.is_running
+    assert node.interrupt() == 0
 
 
 def test_time_outs_of_handlers() -> None:

@@ -198,27 +198,24 @@ def test_samples_are_interpolated_where_numbers_are_continuous() -> None:
     assert vector.at(0.5) is None
 
 
-@pytest.mark.parametrize(
-    ("message", "target", "part"),
-    [
+def test_a_wrong_source_is_an_error_of_its_publisher_alone() -> None:
+    for message, target, part in (
         ("std_msgs/msg/Float64", "</data.nothing>", "is no attribute"),
         ("std_msgs/msg/Float64", "</data>", "is no attribute"),
         ("std_msgs/msg/Float64", "[</data.volts>, </data.text>]", "2 targets"),
         ("std_msgs/msg/Float64", "</data.text>", "'string'"),
         ("std_msgs/msg/Bool", "</data.volts>", "'double'"),
         ("sensor_msgs/msg/Imu", "</data.volts>", "shows no value"),
-    ],
-)
-def test_a_wrong_source_is_an_error_of_its_publisher_alone(message: str, target: str, part: str) -> None:
-    stage = stage_of(
-        '    custom double volts = 1\n    custom string text = "a"\n',
-        publisher("wrong", message, target) + publisher("right", "std_msgs/msg/Float64", "</data.volts>"),
-    )
-    plan = plan_of(stage)
-    (found,) = [each for each in plan.diagnostics if each.code == "2.4.source"]
-    assert (found.severity, found.path) == ("error", "/robot/show_wrong")
-    assert part in found.message
-    assert [topic.enabled for topic in plan.topics if not topic.implicit] == [False, True]
+    ):
+        stage = stage_of(
+            '    custom double volts = 1\n    custom string text = "a"\n',
+            publisher("wrong", message, target) + publisher("right", "std_msgs/msg/Float64", "</data.volts>"),
+        )
+        plan = plan_of(stage)
+        (found,) = [each for each in plan.diagnostics if each.code == "2.4.source"]
+        assert (found.severity, found.path) == ("error", "/robot/show_wrong")
+        assert part in found.message
+        assert [topic.enabled for topic in plan.topics if not topic.implicit] == [False, True]
 
 
 def test_a_subscription_has_no_source() -> None:
