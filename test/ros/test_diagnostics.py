@@ -66,8 +66,7 @@ def listener(ros_harness):
 
 
 def test_a_round_tells_of_everything_once(start, ros_harness, listener):
-    heard = []
-    ros_harness.node.create_subscription(JointState, "/arm/joint_states", heard.append, 10)
+    ros_harness.listen(JointState, "/arm/joint_states")
     start(plan(JOINT_STATES, JOINT_COMMANDS), **QUICK)
 
     def is_told():
@@ -157,6 +156,7 @@ def test_a_service_that_nothing_serves_is_a_warning(start, listener):
     listener.wait_for("server /arm/light", DiagnosticStatus.WARN, "silent")
 
 
+@pytest.mark.process
 def test_foreign_transforms_are_reported_and_clear(start, listener, monkeypatch):
     monkeypatch.setattr("usd_ros_bridge.ros.tf.broadcaster.CHECK_RATE", 20.0)
     monkeypatch.setattr("usd_ros_bridge.ros.tf.monitor.SUBSCRIBED_S", 1.0)

@@ -33,9 +33,8 @@ def matched(bridge, name):
 
 def test_a_host_at_a_kilohertz_in_its_own_thread_is_shown_as_it_is(ros_harness):
     """The host's node is spun by the host's executor, in one thread, while another thread simulates and steps."""
-    received, transforms = [], []
-    ros_harness.node.create_subscription(JointState, STATES, received.append, 1000)
-    ros_harness.node.create_subscription(TFMessage, "/arm/tf", transforms.append, 1000)
+    received = ros_harness.listen(JointState, STATES, 1000)
+    transforms = ros_harness.listen(TFMessage, "/arm/tf", 1000)
     described = plan(replace(JOINT_STATES, publish_rate=100.0))
     position = np.zeros(len(described.layout.dofs))
     backend = ArrayBackend(described.layout, joint_position=position, commands=False)
@@ -70,8 +69,7 @@ def test_a_host_at_a_kilohertz_in_its_own_thread_is_shown_as_it_is(ros_harness):
 
 def test_a_hosts_executor_brings_commands_and_the_host_is_informed(ros_harness):
     commands = ros_harness.node.create_publisher(JointState, COMMANDS, 10)
-    received = []
-    ros_harness.node.create_subscription(JointState, STATES, received.append, 10)
+    received = ros_harness.listen(JointState, STATES)
     described = plan(JOINT_STATES, JOINT_COMMANDS)
     position = np.zeros(len(described.layout.dofs))
     told = []
@@ -118,8 +116,7 @@ def test_a_host_without_threads_polls_and_reads_commands_after_the_step(ros_harn
 
 
 def test_a_getter_follows_a_host_that_swaps_buffers(ros_harness):
-    received = []
-    ros_harness.node.create_subscription(JointState, STATES, received.append, 100)
+    received = ros_harness.listen(JointState, STATES, 100)
     described = plan(JOINT_STATES)
     front, back = np.zeros(1, np.float32), np.ones(1, np.float32)
     buffers = [front, back]
@@ -134,8 +131,7 @@ def test_a_getter_follows_a_host_that_swaps_buffers(ros_harness):
 
 
 def test_a_hosts_laser_is_sent_once_for_each_scan(ros_harness):
-    received = []
-    ros_harness.node.create_subscription(LaserScan, "/arm/scan", received.append, 10)
+    received = ros_harness.listen(LaserScan, "/arm/scan")
     laser = publisher("/arm/scan", "sensor_msgs/msg/LaserScan", rate=50.0)
     described = plan(laser)
     scans = iter([np.array([1.0, 2.0, 3.0], np.float32), None, np.array([4.0, 5.0, 6.0], np.float32), None])
@@ -158,8 +154,7 @@ def test_a_hosts_laser_is_sent_once_for_each_scan(ros_harness):
 
 
 def test_spin_runs_the_bridges_own_loop_on_the_hosts_arrays(start, ros_harness):
-    received = []
-    ros_harness.node.create_subscription(JointState, STATES, received.append, 10)
+    received = ros_harness.listen(JointState, STATES)
     described = plan(JOINT_STATES)
     position = np.array([0.125])
     start(described, ArrayBackend(described.layout, joint_position=position))

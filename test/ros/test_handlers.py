@@ -261,6 +261,7 @@ def test_a_bridge_says_what_is_not_installed():
         Bridge(plan(), options=BridgeOptions(handlers=("nothing",))).open()
 
 
+@pytest.mark.process
 def test_an_installed_distribution_serves_a_service_of_a_bridge(install, tmp_path, ros_harness):
     install("led_package", LED, led="led_package:bind")
     # A process of its own, as a user's is: the distribution on its path, nothing of it in its code.

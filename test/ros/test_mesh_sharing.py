@@ -199,6 +199,7 @@ def test_an_address_of_the_network_comes_with_a_warning(start):
     assert len(running.warnings.containing(address, "can be read by everyone")) == 1
 
 
+@pytest.mark.process
 def test_the_node_does_so_with_a_plan_of_the_planner_process_and_of_the_cache(
     ros_harness, domain_id, tmp_path
 ):
@@ -220,6 +221,7 @@ def test_the_node_does_so_with_a_plan_of_the_planner_process_and_of_the_cache(
         )
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("text", "expected"), [("htp", "did you mean http"), ("http:x", "'x' is no port")], ids=["kind", "port"]
 )

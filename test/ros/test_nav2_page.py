@@ -172,8 +172,7 @@ def test_the_rover_drives_on_what_nav2_sends(
         asset = files["stamped.usda"]
         (asset.parent / "rover").symlink_to(ROVER.parent)
     start(load_plan(asset, physics=True), "mujoco")
-    odometry: list[Any] = []
-    ros_harness.node.create_subscription(Odometry, f"{NAMESPACE}/odom", odometry.append, 10)
+    odometry: list[Any] = ros_harness.listen(Odometry, f"{NAMESPACE}/odom")
     message_type = TwistStamped if stamped else Twist
     commands = ros_harness.node.create_publisher(message_type, f"{NAMESPACE}/cmd_vel", 10)
     message = message_type()

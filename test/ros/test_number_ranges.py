@@ -83,8 +83,7 @@ def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_services_refuse_them_and_transforms_go_on(program: Callable[..., Program], ros_harness: Any) -> None:
-    heard: list[TFMessage] = []
-    ros_harness.node.create_subscription(TFMessage, "/rover/tf", heard.append, 100)
+    heard: list[TFMessage] = ros_harness.listen(TFMessage, "/rover/tf", 100)
     node = program([sys.executable, "-m", "usd_ros_bridge.ros.node", "--ros-args", "-p", f"asset:={ROVER}"])
     ros_harness.wait_for(lambda: heard, what="/rover/tf", timeout=60.0)
     client = ParameterClient(ros_harness)

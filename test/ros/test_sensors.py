@@ -84,8 +84,7 @@ def test_what_is_measured_keeps_its_rate_in_simulated_time(start, ros_harness, p
 
 
 def test_an_ideal_imu_is_published_where_no_backend_measures(start, ros_harness, plan):
-    heard = []
-    ros_harness.node.create_subscription(Imu, "/robot/imu", heard.append, qos_profile_sensor_data)
+    heard = ros_harness.listen(Imu, "/robot/imu", qos_profile_sensor_data)
     running = start(plan, "kinematic")
     ros_harness.wait_for(lambda: bool(heard), what="an Imu")
     assert heard[-1].linear_acceleration.z == pytest.approx(9.81)

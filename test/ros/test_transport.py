@@ -144,12 +144,14 @@ def discovery_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterato
         yield
 
 
+@pytest.mark.process
 @needs_room
 def test_most_images_of_another_process_arrive(ros_harness: Any) -> None:
     most_images_arrive(ros_harness)
 
 
 # Longer than the process may take that runs it: what that one prints is in the report.
+@pytest.mark.process
 @pytest.mark.timeout(300)
 @pytest.mark.process
 @needs_room
@@ -195,6 +197,7 @@ def most_images_arrive(ros_harness: Any) -> None:
     assert not [path for path in own if Path(path).exists()]
 
 
+@pytest.mark.process
 @needs_room
 @pytest.mark.parametrize(
     ("variables", "expected"),
@@ -216,6 +219,7 @@ def test_the_node_uses_it_unless_the_user_chose(
     assert not [path for path in mapped if Path(path).exists()]
 
 
+@pytest.mark.process
 @needs_room
 @pytest.mark.parametrize(
     ("backend", "in_file", "expected"),
@@ -294,6 +298,7 @@ def test_a_publication_mode_of_the_user_is_kept(
     assert transport.has_discovery_thread()
 
 
+@pytest.mark.process
 @needs_room
 @pytest.mark.parametrize("mode", [None, "SYNCHRONOUS", "ASYNCHRONOUS", "AUTO"])
 def test_a_node_starts_in_every_publication_mode(mode: str | None) -> None:
@@ -496,6 +501,7 @@ rclpy.shutdown()
 """
 
 
+@pytest.mark.process
 def test_the_shipped_profile_keeps_to_udp_on_the_loopback() -> None:
     variables = {f"{name}_DEFAULT_PROFILES_FILE": str(LOOPBACK_UDP) for name in ("FASTDDS", "FASTRTPS")}
     with child(
