@@ -27,8 +27,9 @@ def world():
     return load_plan(WORLD, physics=True)
 
 
-@pytest.fixture(params=["auto", "none"])
+@pytest.fixture(params=[pytest.param("auto", marks=pytest.mark.process), "none"])
 def gl(request):
+    # OpenGL is tried in a process: a driver may end it.
     if request.param == "auto" and find_gl("auto").kind is None:
         pytest.skip(f"there is no OpenGL here: {find_gl('auto').reason}")
     return request.param
