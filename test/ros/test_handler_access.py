@@ -137,7 +137,7 @@ class CountingBackend:
         pass
 
 
-@pytest.mark.parametrize("readers", [1, 3])
+@pytest.mark.parametrize("readers", [1, pytest.param(3, marks=pytest.mark.heavy)])
 def test_all_numbers_are_of_one_tick_while_it_runs_at_speed(readers: int) -> None:
     found: list[set[float]] = []
     times: list[list[int]] = [[] for _ in range(readers)]

@@ -166,6 +166,7 @@ def test_without_the_type_auto_does_without_and_service_is_one_line(start, monke
 # --- HTTP ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.process
 def test_descriptions_name_the_server_which_has_the_files(start, ros_harness, mesh_directory):
     running = start(load_plan(ARM), mesh_uris="http")
     uris = uris_of(ros_harness)
@@ -178,6 +179,7 @@ def test_descriptions_name_the_server_which_has_the_files(start, ros_harness, me
         load(min(uris))
 
 
+@pytest.mark.process
 def test_a_port_in_use_is_one_line_and_nothing_stays_open():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -187,6 +189,7 @@ def test_a_port_in_use_is_one_line_and_nothing_stays_open():
             Bridge(load_plan(ARM), options=BridgeOptions(mesh_uris=f"http:{port}")).open()
 
 
+@pytest.mark.process
 def test_an_address_of_the_network_comes_with_a_warning(start):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
@@ -290,7 +293,12 @@ def test_one_that_the_package_has_not_goes_to_the_cache(start, ros_harness, pack
 
 
 @pytest.mark.parametrize(
-    ("mesh_uris", "scheme"), [("file", "file://"), ("http", "http://"), ("package", "package://")]
+    ("mesh_uris", "scheme"),
+    [
+        ("file", "file://"),
+        pytest.param("http", "http://", marks=pytest.mark.process),
+        ("package", "package://"),
+    ],
 )
 def test_the_option_decides_for_files_of_the_package_too(start, ros_harness, package, mesh_uris, scheme):
     asset = package / "usd" / "arm.usda"
