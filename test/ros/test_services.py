@@ -89,7 +89,7 @@ def test_a_refusal_is_said_in_the_fields_that_the_type_has(start, ask):
         SetParametersAtomically: {"result.successful": False, "result.reason": True},
     }
     names = {each: f"{each.__module__.partition('.')[0]}/srv/{each.__name__}" for each in fields}
-    start(plan(services=[service(f"/arm/{each.__name__}", name) for each, name in names.items()]))
+    start(plan(*(service(f"/arm/{each.__name__}", name) for each, name in names.items())))
     for service_class, wanted in fields.items():
         response = ask(service_class, f"/arm/{service_class.__name__}")
         for field, value in wanted.items():
@@ -162,27 +162,35 @@ async def give_later(request, response):
     return give(request, response)
 
 
-@pytest.mark.parametrize("handler", [fill, give, fill_later, give_later], ids=lambda each: each.__name__)
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_handlers_answer_off_the_tick_bound_before_or_after_the_opening(start, ask, handler, when):
+def test_handlers_answer_off_the_tick_bound_before_or_after_the_opening(start, ask, when):
     warnings = []
-    bridge = Bridge(plan(service(LED)), report=lambda *report: warnings.append(report))
+    handlers = {f"/arm/{each.__name__}": each for each in (fill, give, fill_later, give_later)}
+    bridge = Bridge(plan(*map(service, handlers)), report=lambda *report: warnings.append(report))
+
+    def bind():
+        for name, handler in handlers.items():
+            bridge.on_service(name, handler)
+
     if when == "before":
-        bridge.on_service(LED, handler)
+        bind()
     with bridge:
         if when == "after":
-            assert ask(SetBool, LED, data=True).success is False
+            assert not any(ask(SetBool, name, data=True).success for name in handlers)
             warnings.clear()
-            bridge.on_service(LED, handler)
+            bind()
         # Nobody steps the bridge.
-        answer = ask(SetBool, LED, data=True)
-        assert answer.success is True
-        assert answer.message == (
-            "usd_ros_bridge-handlers" if asyncio.iscoroutinefunction(handler) else "usd_ros_bridge-handler"
-        )
-        assert ask(SetBool, LED, data=False).success is False
-        (row,) = [row for row in bridge.status().interfaces if row.name == LED]
-        assert (row.served_by, row.state, row.reason, row.errors) == ("embedder", "active", "", 0)
+        for name, handler in handlers.items():
+            answer = ask(SetBool, name, data=True)
+            assert answer.success is True
+            assert answer.message == (
+                "usd_ros_bridge-handlers"
+                if asyncio.iscoroutinefunction(handler)
+                else "usd_ros_bridge-handler"
+            )
+            assert ask(SetBool, name, data=False).success is False
+            (row,) = [row for row in bridge.status().interfaces if row.name == name]
+            assert (row.served_by, row.state, row.reason, row.errors) == ("embedder", "active", "", 0)
         assert warnings == []
 
 
@@ -313,14 +321,18 @@ def test_a_time_out_is_answered_and_reported(start, ask, kind):
         gate.set()
 
 
-@pytest.mark.parametrize("given", [Trigger.Response(), True, "done", SetBool.Request(), SetBool])
-def test_a_response_of_another_type_is_answered_and_reported(start, ask, given):
-    running = start(plan(service(LED)))
-    running.bridge.on_service(LED, lambda *_: given)
-    answer = ask(SetBool, LED, data=True)
-    assert answer.success is False
-    assert "instead of SetBool.Response or None" in answer.message
-    assert len(running.warnings.containing(LED, "instead of")) == 1
+def test_a_response_of_another_type_is_answered_and_reported(start, ask):
+    wrong = {
+        f"/arm/led_{index}": given
+        for index, given in enumerate((Trigger.Response(), True, "done", SetBool.Request(), SetBool))
+    }
+    running = start(plan(*map(service, wrong)))
+    for name, given in wrong.items():
+        running.bridge.on_service(name, lambda *_, given=given: given)
+        answer = ask(SetBool, name, data=True)
+        assert answer.success is False
+        assert "instead of SetBool.Response or None" in answer.message
+        assert len(running.warnings.containing(name, "instead of")) == 1
 
 
 def test_a_response_that_cannot_be_sent_is_answered_and_reported(start, ask):
