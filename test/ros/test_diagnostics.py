@@ -156,7 +156,6 @@ def test_a_service_that_nothing_serves_is_a_warning(start, listener):
     listener.wait_for("server /arm/light", DiagnosticStatus.WARN, "silent")
 
 
-@pytest.mark.process
 def test_foreign_transforms_are_reported_and_clear(start, listener, monkeypatch):
     monkeypatch.setattr("usd_ros_bridge.ros.tf.broadcaster.CHECK_RATE", 20.0)
     monkeypatch.setattr("usd_ros_bridge.ros.tf.monitor.SUBSCRIBED_S", 1.0)
