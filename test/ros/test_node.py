@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import random
@@ -310,6 +311,23 @@ def test_no_handlers_and_another_controller_are_possible_from_the_start(program)
     ]
     process = program(node_command(f"asset:={SWITCHED_OFF}", *parameters))
     process.wait_for_line("ready")
+
+
+def test_a_node_says_what_is_wrong_what_it_serves_and_ends_after_its_duration(call, request):
+    # A node freezes what there is once it runs.
+    request.addfinalizer(gc.unfreeze)
+    parameters = (
+        f"asset:={ASSETS / 'error_topic_name.usda'}",
+        "tf_rat:=3.0",
+        "start_paused:=true",
+        "duration:=0.1",
+    )
+    status, output = call(node.main, *ros_args(*parameters))
+    assert status == 0, output
+    assert re.search(r"\[ERROR\] .*error \[2\.3\.name\] /", output), output
+    for text in ("no parameter 'tf_rat'", "pause mean nothing here", "RViz: rviz2", "started in", ": ready"):
+        assert text in output
+    assert "Traceback" not in output
 
 
 def test_strict_refuses_an_asset_with_errors_after_saying_which(program):
