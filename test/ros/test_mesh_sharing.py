@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -47,8 +46,7 @@ def mesh_directory(monkeypatch, tmp_path):
 
 
 def uris_of(harness, name="/arm/robot_description"):
-    received = []
-    harness.node.create_subscription(String, name, received.append, LATCHED)
+    received = harness.listen(String, name, LATCHED)
     harness.wait_for(lambda: received, timeout=TIMEOUT_S, what="the description")
     found = {mesh.get("filename") for mesh in ElementTree.fromstring(received[0].data).iter("mesh")}
     assert found
@@ -202,26 +200,16 @@ def test_an_address_of_the_network_comes_with_a_warning(start):
     assert len(running.warnings.containing(address, "can be read by everyone")) == 1
 
 
-@pytest.mark.process
-def test_the_node_does_so_with_a_plan_of_the_planner_process_and_of_the_cache(
-    ros_harness, domain_id, tmp_path
-):
-    environment = {**os.environ, "ROS_DOMAIN_ID": str(domain_id), "XDG_CACHE_HOME": str(tmp_path)}
-    command = [sys.executable, "-m", "usd_ros_bridge", "run", str(ARM), "--backend", "kinematic"]
-    for _ in range(2):
-        node = subprocess.Popen([*command, "--mesh-uris", "http"], env=environment)
-        try:
-            uris = uris_of(ros_harness)
-            assert all(uri.startswith("http://127.0.0.1:") for uri in uris)
-            assert all(load(uri) for uri in uris)
-        finally:
-            node.send_signal(signal.SIGINT)
-            assert node.wait(TIMEOUT_S) == 0
-        with pytest.raises(OSError, match="refused"):
-            load(min(uris))
-        ros_harness.wait_for(
-            lambda: ros_harness.node.count_publishers("/arm/robot_description") == 0, what="the node's end"
-        )
+def test_the_node_does_so_with_a_plan_of_the_planner_process(program, ros_harness):
+    node = program(
+        [sys.executable, "-m", "usd_ros_bridge", "run", ARM, "--backend", "kinematic", "--mesh-uris", "http"]
+    )
+    uris = uris_of(ros_harness)
+    assert all(uri.startswith("http://127.0.0.1:") for uri in uris)
+    assert all(load(uri) for uri in uris)
+    assert node.interrupt() == 0
+    with pytest.raises(OSError, match="refused"):
+        load(min(uris))
 
 
 @pytest.mark.process

@@ -122,9 +122,7 @@ def test_bridges_of_one_name_with_trees_of_their_own_leave_each_other_alone(
     second = start(
         plan(robots=(arm("/cart", path="/cart", outputs=(cart,)),), layout=layout("/cart")),
     )
-    ros_harness.wait_for(
-        lambda: all(looks(each) > 10 for each in (first, second)), what="ten looks of each"
-    )
+    ros_harness.wait_for(lambda: all(looks(each) > 10 for each in (first, second)), what="ten looks of each")
     assert not findings(first)
     assert not findings(second)
 
