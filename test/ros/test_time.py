@@ -173,7 +173,11 @@ def test_impossible_options(options: BridgeOptions) -> None:
 # --- Pause, step, reset -------------------------------------------------------------------------------------------
 
 
-def test_services_pause_step_and_reset(start: Any, ros_harness: Any, call: Callable[..., Any]) -> None:
+def test_services_pause_step_and_reset(
+    start: Any, ros_harness: Any, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Time between two messages of /clock in a pause.
+    monkeypatch.setattr(sim_time, "IDLE_NS", 100 * MS)
     clock = Heard(ros_harness, Clock, "/clock", CLOCK_QOS)
     transforms = Heard(ros_harness, TFMessage, "/arm/tf", 1000)
     backend = PendulumBackend(STEP)

@@ -206,7 +206,10 @@ def test_an_emitter_or_a_callback_that_raises_does_not_stop_tf(start, ros_harnes
 
 @pytest.mark.parametrize("topic", ["/arm/tf", "/arm/tf_static"])
 @pytest.mark.parametrize("parent", ["base", "somewhere"])
-def test_another_publisher_of_the_same_frame_is_reported_once_by_name(start, ros_harness, topic, parent):
+def test_another_publisher_of_the_same_frame_is_reported_once_by_name(
+    start, ros_harness, monkeypatch, topic, parent
+):
+    monkeypatch.setattr("usd_ros_bridge.ros.tf.broadcaster.CHECK_RATE", 20.0)
     running = start(plan())
     qos = STATIC if topic.endswith("static") else 10
     other = ros_harness.node.create_publisher(TFMessage, topic, qos)
