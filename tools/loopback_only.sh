@@ -17,9 +17,9 @@ set_up() {
     quiet dummy1
   fi
   quiet "$DUMMY"
-  # An address that no network has (RFC 5737).
-  ip address add 192.0.2.1/24 dev "$DUMMY"
-  ip route add default via 192.0.2.2 dev "$DUMMY"
+  # An address that no network has (RFC 5737), and that no test takes for one of another machine (192.0.2.1).
+  ip address add 198.51.100.1/24 dev "$DUMMY"
+  ip route add default via 198.51.100.2 dev "$DUMMY"
   ip route add 224.0.0.0/4 dev "$DUMMY"
 }
 
