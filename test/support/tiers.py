@@ -53,10 +53,10 @@ SAMPLE = "sample"
 MARK_OF_FIXTURE = {
     "bridge_process": "process",
     "mesh_server": "process",
+    "own_network": "process",
     "planner": "process",
     "program": "process",
     "suite": "process",
-    "own_network": "process",
 }
 
 _MODULE_MARKS = re.compile(r"^pytestmark = (?:\[[^\]]*\]|.*$)", re.MULTILINE)
