@@ -115,7 +115,7 @@ def test_an_edit_beside_a_request_that_is_refused_is_followed(start, edited_asse
 
 def test_a_file_that_is_no_asset_any_more_is_not_followed(start, edited_asset):
     bridge = start(load_plan(edited_asset)).bridge
-    before, text = graph_of(bridge), edited_asset.read_text()
+    before, text = graph_of(bridge), edited_asset.read_text(encoding="utf-8")
 
     def refuses() -> None:
         with pytest.raises(BridgeError, match=r"robots\.usda"):
@@ -126,9 +126,9 @@ def test_a_file_that_is_no_asset_any_more_is_not_followed(start, edited_asset):
     refuses()
     # Empty, half written, without a default prim.
     for content in ("", '#usda 1.0\n(\n    defaultPrim = "World"\n', "#usda 1.0\n"):
-        edited_asset.write_text(content)
+        edited_asset.write_text(content, encoding="utf-8")
         refuses()
-    edited_asset.write_text(text.replace('"both"', '"all"'))
+    edited_asset.write_text(text.replace('"both"', '"all"'), encoding="utf-8")
     bridge.reload().result(TIMEOUT_S)
     assert bridge.change(variants=head("all")).result(TIMEOUT_S).opened == (f"publisher {POINTS}",)
 

@@ -130,7 +130,7 @@ def test_the_log_has_the_cause_the_remedy_and_the_place(run: Callable[..., str],
         assert [words for words in mistake.says if words not in line] == []
         layer = asset.parent / (mistake.at_layer or mistake.layer)
         number = int(line.rpartition(f"{layer}:")[2].split()[0])
-        assert mistake.at in layer.read_text().splitlines()[number - 1]
+        assert mistake.at in layer.read_text(encoding="utf-8").splitlines()[number - 1]
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,8 @@ def run_python(
         cwd=cwd,
         env=variables | dict(env or {}),
         capture_output=True,
-        text=True,
+        encoding="utf-8",
+        errors="replace",
         timeout=RUN_S,
         check=False,
     )
