@@ -30,7 +30,7 @@ from usd_ros_bridge.ros_domains import (
 if TYPE_CHECKING:
     from usd_ros_bridge.testing.ros_observer import RosObserver
 
-pytest_plugins = ["usd_ros_bridge.testing.pytest_plugin", "tiers"]
+pytest_plugins = ["usd_ros_bridge.testing.pytest_plugin", "tiers", "network_namespaces", "programs"]
 
 # Read by rclpy's generated message modules when they are imported, and by every Context that is initialised:
 # set here, before any test module is imported. This domain is for what outlives a test; each test has one of its own.
@@ -312,6 +312,18 @@ class RosHarness:
         """
         found = [each for each in self.node.subscriptions if each.topic_name == topic]
         return bool(found) and all(each.get_publisher_count() for each in found)
+
+    def listen(self, kind: Any, topic: str, qos: Any = 10) -> list[Any]:
+        """Subscribe to a topic. Return the list that its messages come to.
+
+        Args:
+            kind: Type of the messages.
+            topic: Absolute name.
+            qos: Profile, or depth.
+        """
+        messages: list[Any] = []
+        self.node.create_subscription(kind, topic, messages.append, qos)
+        return messages
 
     def run_goal(self, kind: Any, name: str, goal: Any) -> Any:
         """Send a goal that has to be accepted. Return the answer: `status` and `result`.

@@ -180,6 +180,8 @@ class Child:
     """A process of this module, spoken to line by line."""
 
     def __init__(self, role: str, *, profile: Path | None = None) -> None:
+        from rclpy.utilities import get_rmw_implementation_identifier
+
         environment = dict(os.environ)
         # The ROS wheels' start-up marks the environment of processes that have been through it.
         environment.pop("_ROS_WHEELS_BOOTSTRAP_COMPLETE", None)
@@ -187,8 +189,8 @@ class Child:
             # Fast DDS 2, which Jazzy has, knows it by another name, of which 3 warns.
             name = "FASTRTPS" if int(version("rclpy").partition(".")[0]) < 8 else "FASTDDS"
             environment[f"{name}_DEFAULT_PROFILES_FILE"] = str(profile)
-        if profile == LOOPBACK_UDP:
-            # The profile keeps to the loopback by itself; LOCALHOST would add shared memory to it.
+        if profile == LOOPBACK_UDP and get_rmw_implementation_identifier().startswith("rmw_fastrtps"):
+            # The profile keeps Fast DDS to the loopback by itself; LOCALHOST would add shared memory to it.
             environment["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "SYSTEM_DEFAULT"
         self.process = subprocess.Popen(
             [sys.executable, str(HERE), "--role", role],

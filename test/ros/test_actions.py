@@ -50,7 +50,7 @@ def test_a_goal_is_followed_to_its_end(start, connect, ros_harness):
 
 def test_feedback_comes_at_the_monitor_rate_of_bridge_time(start, connect):
     start(arm_with_follower(controller=follower(action_monitor_rate=50.0)))
-    sent = connect().run(goal(1.0, 1.0))
+    sent = connect().run(goal(0.5, 1.0))
     stamps = [each.header.stamp.sec * 10**9 + each.header.stamp.nanosec for each in sent.feedback]
     # A machine that is busy skips periods, which is no fault of the rate, and the first message may be late. More than
     # one in a period there never is. The exact rate is tested in lockstep, where no load changes it.
@@ -68,21 +68,17 @@ def test_feedback_comes_at_the_monitor_rate_of_bridge_time(start, connect):
         assert each.desired.time_from_start.sec >= 0
 
 
-@pytest.mark.parametrize(
-    ("message", "reason"),
-    [
-        (FollowJointTrajectory.Goal(), "joint"),
-        (goal(0.3, joint="elbow"), "elbow"),
-        (goal(0.3, position=float("nan")), ""),
-    ],
-)
-def test_a_faulty_goal_is_rejected_with_the_reason_in_the_log(start, connect, message, reason):
+def test_a_faulty_goal_is_rejected_with_the_reason_in_the_log(start, connect):
     running = start(arm_with_follower())
     client = connect()
-    assert not client.send(message).handle.accepted
-    assert running.warnings.containing("a goal for /arm/follow was rejected", reason)
+    faulty = (FollowJointTrajectory.Goal(), goal(0.3, joint="elbow"), goal(0.3, position=float("nan")))
+    for errors, (message, reason) in enumerate(zip(faulty, ("no joint", "elbow", "is nan"), strict=True), 1):
+        assert not client.send(message).handle.accepted
+        assert running.warnings.containing("a goal for /arm/follow was rejected", reason), (
+            running.warnings.entries
+        )
+        assert running.row(NAME, "server").errors == errors
     assert client.run(goal(0.05)).status == SUCCEEDED
-    assert running.row(NAME, "server").errors == 1
 
 
 def test_each_reason_is_reported_once_and_counted(start, connect):

@@ -123,7 +123,7 @@ def test_in_lockstep_goals_follow_the_hosts_time(ros_harness, rate):
         def step():
             # Several at once: each wait of the harness may take 50 ms, and the goal takes a hundred steps.
             nonlocal time_ns
-            for _ in range(5):
+            for _ in range(10):
                 time_ns += 10_000_000
                 bridge.poll()
                 bridge.step(time_ns)
@@ -146,7 +146,7 @@ def test_in_lockstep_goals_follow_the_hosts_time(ros_harness, rate):
 
 
 def test_results_expire_and_free_their_memory(start, ros_harness, monkeypatch):
-    monkeypatch.setattr(goal_server, "RESULT_TIMEOUT_S", 2)
+    monkeypatch.setattr(goal_server, "RESULT_TIMEOUT_S", 1)
     handles = []
 
     class Remembered(goal_server.GoalServer):

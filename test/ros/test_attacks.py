@@ -21,6 +21,8 @@ from geometry_msgs.msg import PoseStamped, Twist, TwistStamped
 from sensor_msgs.msg import JointState
 from tf2_msgs.msg import TFMessage
 
+pytestmark = pytest.mark.storm
+
 ROOT = Path(__file__).parents[2]
 SEED = int(os.environ.get("ATTACK_SEED", "1"))
 COMMAND = [sys.executable, "-m", "usd_ros_bridge.cli", "run"]

@@ -33,6 +33,8 @@ from usd_ros_bridge import Bridge, BridgeOptions, PlanOptions, load_plan
 from usd_ros_bridge.ros.recording.offline_bridge import OfflineBridge
 from usd_ros_bridge.testing.logged_process import LoggedProcess
 
+pytestmark = pytest.mark.app
+
 DRIVE = ((0.2, 0.0, 0.0), (0.6, 0.6, 0.0), (0.7, 0.5, 0.7))
 CLASSES = {
     "sensor_msgs/msg/JointState": JointState,

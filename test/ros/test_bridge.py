@@ -111,8 +111,7 @@ def test_domains_beyond_the_limit_disable_their_interfaces_alone(start, other_do
 
 
 def test_a_host_steps_with_its_own_time_and_node(ros_harness):
-    received = []
-    ros_harness.node.create_subscription(JointState, "/arm/joint_states", received.append, 10)
+    received = ros_harness.listen(JointState, "/arm/joint_states")
     commands = ros_harness.node.create_publisher(JointState, "/arm/joint_commands", 10)
     bridge = Bridge(
         plan(JOINT_STATES, JOINT_COMMANDS), options=BridgeOptions(tf_rate=None), node=ros_harness.node
@@ -139,8 +138,7 @@ def test_a_host_steps_with_its_own_time_and_node(ros_harness):
 
 def test_a_host_without_threads_polls(ros_harness):
     commands = ros_harness.node.create_publisher(JointState, "/arm/joint_commands", 10)
-    received = []
-    ros_harness.node.create_subscription(JointState, "/arm/joint_states", received.append, 10)
+    received = ros_harness.listen(JointState, "/arm/joint_states")
     threads = set(threading.enumerate())
     with Bridge(plan(JOINT_STATES, JOINT_COMMANDS), options=BridgeOptions(threaded=False)) as bridge:
         # One of an earlier test may end meanwhile.
@@ -170,8 +168,7 @@ def test_best_effort_publishers_are_met_without_threads_too(ros_harness):
 
 
 def test_simulated_time_stamps_what_is_sent(start, ros_harness):
-    received = []
-    ros_harness.node.create_subscription(TFMessage, "/arm/tf", received.append, 100)
+    received = ros_harness.listen(TFMessage, "/arm/tf", 100)
     clock = ros_harness.node.create_publisher(Clock, "/clock", BEST_EFFORT)
     running = start(plan(), use_sim_time=True)
     ros_harness.wait_for(lambda: clock.get_subscription_count() >= 1, what="the clock's subscription")
@@ -223,8 +220,7 @@ def test_a_clock_that_misses_deadlines_by_a_nanosecond_costs_no_rate(start, ros_
 
 
 def test_joint_states_backend_hears_its_topic_and_conflicting_publishers_are_disabled(start, ros_harness):
-    received = []
-    ros_harness.node.create_subscription(TFMessage, "/arm/tf", received.append, 10)
+    received = ros_harness.listen(TFMessage, "/arm/tf")
     states = ros_harness.node.create_publisher(JointState, "/arm/joint_states", 10)
     running = start(plan(JOINT_STATES), "joint_states")
     assert running.row("/arm/joint_states").state == "disabled"
@@ -244,8 +240,7 @@ def test_joint_states_backend_hears_its_topic_and_conflicting_publishers_are_dis
 
 def test_states_are_shown_in_simulated_time_as_they_arrive(start, ros_harness):
     """/clock tells the time, and an arrival wakes the loop although time stands still."""
-    received = []
-    ros_harness.node.create_subscription(TFMessage, "/arm/tf", received.append, 10)
+    received = ros_harness.listen(TFMessage, "/arm/tf")
     clock = ros_harness.node.create_publisher(Clock, "/clock", BEST_EFFORT)
     states = ros_harness.node.create_publisher(JointState, "/arm/joint_states", 10)
     running = start(plan(JOINT_STATES), "joint_states", use_sim_time=True)
@@ -303,9 +298,8 @@ def test_close_is_idempotent_and_leaves_nothing_behind(ros_harness):
 
 def test_a_reset_allows_the_same_stamp_again(ros_harness):
     """A simulation that starts over shows its first state again: as a transform, and as a message."""
-    states, transforms = [], []
-    ros_harness.node.create_subscription(JointState, "/arm/joint_states", states.append, 10)
-    ros_harness.node.create_subscription(TFMessage, "/arm/tf", transforms.append, 10)
+    states = ros_harness.listen(JointState, "/arm/joint_states")
+    transforms = ros_harness.listen(TFMessage, "/arm/tf")
     with Bridge(plan(JOINT_STATES), options=BridgeOptions(tf_rate=None)) as bridge:
         ros_harness.wait_for(
             lambda: ros_harness.hears(bridge, "/arm/joint_states", "/arm/tf"), what="both subscriptions"
@@ -354,9 +348,8 @@ def test_the_hosts_faulthandler_is_left_as_it_was():
             faulthandler.enable()
 
 
-@pytest.mark.parametrize(
-    ("backend", "options", "text"),
-    [
+def test_mistakes_of_the_caller_are_one_line():
+    for backend, options, text in (
         ("hydraulic", {}, "kinematic"),
         ("kinematic", {"backend_options": {"speed": "9"}}, "speed"),
         ("kinematic", {"tf_rate": 0.0}, "tf_rate"),
@@ -364,14 +357,12 @@ def test_the_hosts_faulthandler_is_left_as_it_was():
         ("kinematic", {"node_name": "not a name"}, "ROS 2"),
         ("kinematic", {"node_namespace": "/not a name"}, "ROS 2"),
         ("kinematic", {"domain_id": 4000}, "0 to 232"),
-    ],
-)
-def test_mistakes_of_the_caller_are_one_line(backend, options, text):
-    bridge = Bridge(plan(), backend, options=BridgeOptions(**options))
-    with pytest.raises(BridgeError, match=text) as caught:
-        bridge.open()
-    assert "\n" not in str(caught.value)
-    bridge.close()
+    ):
+        bridge = Bridge(plan(), backend, options=BridgeOptions(**options))
+        with pytest.raises(BridgeError, match=text) as caught:
+            bridge.open()
+        assert "\n" not in str(caught.value)
+        bridge.close()
 
 
 def test_a_bridge_opens_once_and_one_thread_drives_it(start):

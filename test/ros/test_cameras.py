@@ -27,8 +27,9 @@ def world():
     return load_plan(WORLD, physics=True)
 
 
-@pytest.fixture(params=["auto", "none"])
+@pytest.fixture(params=[pytest.param("auto", marks=pytest.mark.process), "none"])
 def gl(request):
+    # OpenGL is tried in a process: a driver may end it.
     if request.param == "auto" and find_gl("auto").kind is None:
         pytest.skip(f"there is no OpenGL here: {find_gl('auto').reason}")
     return request.param
@@ -87,6 +88,7 @@ def test_nothing_is_rendered_while_nobody_listens_and_no_thread_is_left(start, r
     assert threads() == []
 
 
+@pytest.mark.heavy
 def test_lockstep_gives_the_same_pictures_again(start, ros_harness, world):
     runs = []
     (topic,) = (each for each in world.topics if each.type == "sensor_msgs/msg/Image")
@@ -160,8 +162,7 @@ def test_a_compressed_image_is_the_image_of_the_same_stamp(start, ros_harness, t
     plan = compressed_world(tmp_path, png=png)
     (topic,) = (each for each in plan.topics if each.type == "sensor_msgs/msg/CompressedImage")
     images, _ = listen(ros_harness, plan)
-    compressed = []
-    ros_harness.node.create_subscription(CompressedImage, topic.name, compressed.append, HEARD_QOS)
+    compressed = ros_harness.listen(CompressedImage, topic.name, HEARD_QOS)
     start(plan, "mujoco", backend_options={"gl": "none"})
 
     def pairs():

@@ -38,12 +38,6 @@ def mesh_directory(monkeypatch, tmp_path):
     return tmp_path / "usd_ros_bridge" / "meshes"
 
 
-def listen(harness, name):
-    received = []
-    harness.node.create_subscription(String, name, received.append, LATCHED)
-    return received
-
-
 def describers():
     """The threads that make descriptions. Those of earlier tests may still be ending."""
     return {each for each in threading.enumerate() if each.name == "usd_ros_bridge-description"}
@@ -59,9 +53,9 @@ def two_arms(second="/other"):
 
 def test_who_comes_late_gets_it_and_its_links_are_the_frames_of_tf(start, ros_harness):
     running = start(load_plan(ROVER))
-    early = listen(ros_harness, "/rover/robot_description")
+    early = ros_harness.listen(String, "/rover/robot_description", LATCHED)
     ros_harness.wait_for(lambda: early, what="the description")
-    late = listen(ros_harness, "/rover/robot_description")
+    late = ros_harness.listen(String, "/rover/robot_description", LATCHED)
     ros_harness.wait_for(lambda: late, what="the description again")
     assert early[0].data == late[0].data
     (robot,) = running.bridge.plan.robots
@@ -84,7 +78,7 @@ def test_who_comes_late_gets_it_and_its_links_are_the_frames_of_tf(start, ros_ha
 
 def test_meshes_are_files_that_a_description_names(start, ros_harness, mesh_directory):
     start(load_plan(ARM))
-    received = listen(ros_harness, "/arm/robot_description")
+    received = ros_harness.listen(String, "/arm/robot_description", LATCHED)
     ros_harness.wait_for(lambda: received, what="the description")
     named = {
         mesh.get("filename").removeprefix("file://")
@@ -99,7 +93,7 @@ def test_a_directory_that_cannot_be_written_costs_the_meshes_alone(start, ros_ha
     blocked = tmp_path / "file"
     blocked.write_text("no directory")
     running = start(load_plan(ARM), mesh_directory=blocked / "meshes")
-    received = listen(ros_harness, "/arm/robot_description")
+    received = ros_harness.listen(String, "/arm/robot_description", LATCHED)
     ros_harness.wait_for(lambda: received, what="the description")
     document = ElementTree.fromstring(received[0].data)
     assert list(document.iter("joint"))
@@ -110,7 +104,9 @@ def test_a_directory_that_cannot_be_written_costs_the_meshes_alone(start, ros_ha
 
 def test_each_robot_has_its_own_in_its_namespace(start, ros_harness):
     start(two_arms())
-    received = [listen(ros_harness, f"/{name}/robot_description") for name in ("arm", "other")]
+    received = [
+        ros_harness.listen(String, f"/{name}/robot_description", LATCHED) for name in ("arm", "other")
+    ]
     ros_harness.wait_for(lambda: all(received), what="both descriptions")
     names = [ElementTree.fromstring(messages[0].data).get("name") for messages in received]
     assert names == ["arm", "other"]
@@ -118,7 +114,7 @@ def test_each_robot_has_its_own_in_its_namespace(start, ros_harness):
 
 def test_two_robots_of_one_topic_are_not_mixed_up(start, ros_harness):
     running = start(two_arms("/arm"))
-    received = listen(ros_harness, "/arm/robot_description")
+    received = ros_harness.listen(String, "/arm/robot_description", LATCHED)
     ros_harness.wait_for(lambda: received, what="the description")
     assert ElementTree.fromstring(received[0].data).get("name") == "arm"
     rows = [row for row in running.bridge.status().interfaces if row.type == STRING]
@@ -129,7 +125,7 @@ def test_two_robots_of_one_topic_are_not_mixed_up(start, ros_harness):
 
 def test_a_declared_publisher_is_served_by_the_bridges_own(start, ros_harness):
     running = start(plan(publisher("/arm/robot_description", STRING)))
-    received = listen(ros_harness, "/arm/robot_description")
+    received = ros_harness.listen(String, "/arm/robot_description", LATCHED)
     ros_harness.wait_for(lambda: received, what="the description")
     assert ElementTree.fromstring(received[0].data).get("name") == "arm"
     assert ros_harness.node.count_publishers("/arm/robot_description") == 1
@@ -143,8 +139,7 @@ def test_a_declared_publisher_is_served_by_the_bridges_own(start, ros_harness):
 def test_a_source_that_is_bound_takes_its_place(ros_harness):
     bridge = Bridge(plan(publisher("/arm/robot_description", STRING)), report=lambda *_: None)
     bridge.source("/arm/robot_description", lambda _: String(data="mine"))
-    received = []
-    ros_harness.node.create_subscription(String, "/arm/robot_description", received.append, 10)
+    received = ros_harness.listen(String, "/arm/robot_description")
     with bridge:
         rows = [row for row in bridge.status().interfaces if row.name == "/arm/robot_description"]
         assert [(row.path, row.state) for row in rows][1:] == [("/arm", "disabled")]
@@ -174,7 +169,7 @@ def test_who_wants_none_gets_none(start, ros_harness):
 def test_a_hosts_stage_is_read_in_its_own_thread_when_it_steps(ros_harness):
     before = describers()
     stage = Usd.Stage.Open(str(ROVER))
-    received = listen(ros_harness, "/rover/robot_description")
+    received = ros_harness.listen(String, "/rover/robot_description", LATCHED)
     with Bridge(load_plan(stage)) as bridge:
         row = next(row for row in bridge.status().interfaces if row.type == STRING)
         assert (row.state, row.reason) == ("idle", "it is being made")
@@ -186,7 +181,7 @@ def test_a_hosts_stage_is_read_in_its_own_thread_when_it_steps(ros_harness):
 
 def test_a_host_that_wants_no_threads_gets_it_by_polling(ros_harness):
     before = describers()
-    received = listen(ros_harness, "/rover/robot_description")
+    received = ros_harness.listen(String, "/rover/robot_description", LATCHED)
     with Bridge(load_plan(ROVER), options=BridgeOptions(threaded=False)) as bridge:
         assert describers() <= before
         bridge.poll()
@@ -204,7 +199,7 @@ def test_closing_waits_for_no_description():
 
 def test_a_declared_publisher_that_an_edit_adds_is_served_by_the_bridges_own(start, ros_harness):
     running = start(load_plan(ARM))
-    received = listen(ros_harness, "/arm/robot_description")
+    received = ros_harness.listen(String, "/arm/robot_description", LATCHED)
     ros_harness.wait_for(lambda: received, what="the description")
 
     def edit(stage):
@@ -239,7 +234,7 @@ def with_limit(before, upper):
 
 def test_a_variant_that_is_switched_is_described_anew(start, ros_harness):
     running = start(load_plan(ARM))
-    received = listen(ros_harness, "/arm/robot_description")
+    received = ros_harness.listen(String, "/arm/robot_description", LATCHED)
     ros_harness.wait_for(lambda: received, what="the description")
     assert "left_finger" in links(received[0].data)
     bridge = running.bridge
@@ -293,7 +288,7 @@ def moved():
 
 def test_another_plan_keeps_what_holds_and_sends_what_changed(moved, ros_harness):
     names = ("/arm/robot_description", "/other/robot_description")
-    first, second = (listen(ros_harness, name) for name in names)
+    first, second = (ros_harness.listen(String, name, LATCHED) for name in names)
     ros_harness.wait_for(lambda: first and second, what="both descriptions")
     gids = [bytes(ros_harness.node.get_publishers_info_by_topic(name)[0].endpoint_gid) for name in names]
     moved.descriptions.prepare(with_limit(two_arms(), 2.5), None).cleanup()
@@ -305,23 +300,23 @@ def test_another_plan_keeps_what_holds_and_sends_what_changed(moved, ros_harness
 
 
 def test_a_robot_that_is_gone_is_described_no_more_and_a_new_one_is(moved, ros_harness):
-    first = listen(ros_harness, "/arm/robot_description")
+    first = ros_harness.listen(String, "/arm/robot_description", LATCHED)
     ros_harness.wait_for(lambda: first, what="the description")
     moved.descriptions.prepare(
         plan(robots=(arm(), arm("/new", path="/new", row=1, index=1)), layout=layout("/arm", "/new")), None
     ).cleanup()
-    new = listen(ros_harness, "/new/robot_description")
+    new = ros_harness.listen(String, "/new/robot_description", LATCHED)
     ros_harness.wait_for(lambda: new, what="the new robot's description")
     ros_harness.wait_for(
         lambda: ros_harness.node.count_publishers("/other/robot_description") == 0, what="the old one's end"
     )
     assert {path: row.count for path, row in moved.rows().items()} == {"/arm": 1, "/new": 1}
-    late = listen(ros_harness, "/arm/robot_description")
+    late = ros_harness.listen(String, "/arm/robot_description", LATCHED)
     ros_harness.wait_for(lambda: late, what="what was sent before the change")
 
 
 def test_of_changes_that_follow_each_other_closely_the_last_one_counts(moved, ros_harness):
-    received = listen(ros_harness, "/arm/robot_description")
+    received = ros_harness.listen(String, "/arm/robot_description", LATCHED)
     for tenths in range(1, 201):
         moved.descriptions.prepare(with_limit(two_arms(), tenths / 10), None).cleanup()
     ros_harness.wait_for(lambda: received and 'upper="20' in received[-1].data, what="the last description")
@@ -346,7 +341,7 @@ def test_who_is_to_edit_the_stage_interrupts_its_reading_and_it_is_described_aft
     ros_harness, monkeypatch
 ):
     # A slow editor gets its turn all the same before the reader comes back.
-    monkeypatch.setattr("usd_ros_bridge.ros.description.description_builder._QUIET_S", 2.0)
+    monkeypatch.setattr("usd_ros_bridge.ros.description.description_builder._QUIET_S", 1.0)
     first = load_plan(ARM)
     turn, edited = lock_of(first.stage), threading.Event()
     editors, read_on = [], []
@@ -377,7 +372,7 @@ def test_who_is_to_edit_the_stage_interrupts_its_reading_and_it_is_described_aft
         wait_for_tick=wait_for_tick,
         report=lambda *_: None,
     )
-    received = listen(ros_harness, "/arm/robot_description")
+    received = ros_harness.listen(String, "/arm/robot_description", LATCHED)
     try:
         descriptions.open()
         ros_harness.wait_for(edited.is_set, what="the editor's turn")

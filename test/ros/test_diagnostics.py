@@ -66,8 +66,7 @@ def listener(ros_harness):
 
 
 def test_a_round_tells_of_everything_once(start, ros_harness, listener):
-    heard = []
-    ros_harness.node.create_subscription(JointState, "/arm/joint_states", heard.append, 10)
+    ros_harness.listen(JointState, "/arm/joint_states")
     start(plan(JOINT_STATES, JOINT_COMMANDS), **QUICK)
 
     def is_told():
@@ -190,10 +189,10 @@ def test_it_can_be_left_out(start, ros_harness):
     assert "/diagnostics" not in dict(running.bridge.node.get_topic_names_and_types())
 
 
-@pytest.mark.parametrize("rate", [0.0, -1.0, float("nan"), float("inf"), 11.0])
-def test_a_rate_that_is_not_possible_is_the_callers_mistake(rate):
-    with pytest.raises(OptionError, match="diagnostics_rate"):
-        Bridge(plan(), options=BridgeOptions(diagnostics_rate=rate)).open()
+def test_a_rate_that_is_not_possible_is_the_callers_mistake():
+    for rate in (0.0, -1.0, float("nan"), float("inf"), 11.0):
+        with pytest.raises(OptionError, match="diagnostics_rate"):
+            Bridge(plan(), options=BridgeOptions(diagnostics_rate=rate)).open()
 
 
 def test_a_fleet_is_reported_in_several_messages_and_none_is_left_out(

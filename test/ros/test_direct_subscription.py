@@ -55,18 +55,6 @@ def message(position: float, *, seconds: int) -> JointState:
     return made
 
 
-@pytest.fixture
-def listen(ros_harness):
-    """`listen()`: the arm's transforms that arrive."""
-
-    def subscribe():
-        received = []
-        ros_harness.node.create_subscription(TFMessage, "/arm/tf", received.append, 100)
-        return received
-
-    return subscribe
-
-
 def connected(ros_harness, running, publisher):
     ros_harness.wait_for(
         lambda: ros_harness.are_connected(publisher, running.bridge), what="the backend's subscription"
@@ -74,8 +62,8 @@ def connected(ros_harness, running, publisher):
     ros_harness.wait_for(lambda: ros_harness.hears(running.bridge, "/arm/tf"), what="the bridge's /tf")
 
 
-def test_every_message_moves_tf_with_its_stamp(start, listen, ros_harness, way, direct):
-    received = listen()
+def test_every_message_moves_tf_with_its_stamp(start, ros_harness, way, direct):
+    received = ros_harness.listen(TFMessage, "/arm/tf", 100)
     states = ros_harness.node.create_publisher(JointState, TOPIC, 10)
     running = start(plan(), "joint_states", tf_rate=None)
     assert bool(direct) == (way == "direct")
@@ -89,8 +77,8 @@ def test_every_message_moves_tf_with_its_stamp(start, listen, ros_harness, way, 
     assert running.row(TOPIC, "subscription").count == 20
 
 
-def test_remaps_hold(start, listen, ros_harness, way, direct):
-    received = listen()
+def test_remaps_hold(start, ros_harness, way, direct):
+    received = ros_harness.listen(TFMessage, "/arm/tf", 100)
     states = ros_harness.node.create_publisher(JointState, "/elsewhere", 10)
     running = start(
         plan(), "joint_states", tf_rate=None, ros_args=["--ros-args", "-r", f"{TOPIC}:=/elsewhere"]
@@ -119,8 +107,8 @@ class Picky(JointStatesBackend):
         )
 
 
-def test_a_reliable_input_that_meets_best_effort_is_made_anew(start, listen, ros_harness, way, direct):
-    received = listen()
+def test_a_reliable_input_that_meets_best_effort_is_made_anew(start, ros_harness, way, direct):
+    received = ros_harness.listen(TFMessage, "/arm/tf", 100)
     offered = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
     states = ros_harness.node.create_publisher(JointState, TOPIC, offered)
     running = start(plan(), Picky(), tf_rate=None)
@@ -163,6 +151,7 @@ def has_ticked(bridge: Bridge) -> bool:
     return bridge.status().ticks > 20
 
 
+@pytest.mark.storm
 def test_closing_while_messages_arrive(ros_harness, way, direct):
     """Five bridges one after the other, under a flood from another thread."""
     states = ros_harness.node.create_publisher(JointState, TOPIC, 10)

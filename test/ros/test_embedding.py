@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 import time
 from dataclasses import replace
@@ -16,6 +13,7 @@ from rclpy.executors import SingleThreadedExecutor
 from sensor_msgs.msg import JointState, LaserScan
 from tf2_msgs.msg import TFMessage
 
+from programs import run_python
 from ros_plans import JOINT_COMMANDS, JOINT_STATES, plan, publisher
 from usd_ros_bridge import ArrayBackend, Bridge, BridgeOptions
 from usd_ros_bridge.errors import BackendError
@@ -35,9 +33,8 @@ def matched(bridge, name):
 
 def test_a_host_at_a_kilohertz_in_its_own_thread_is_shown_as_it_is(ros_harness):
     """The host's node is spun by the host's executor, in one thread, while another thread simulates and steps."""
-    received, transforms = [], []
-    ros_harness.node.create_subscription(JointState, STATES, received.append, 1000)
-    ros_harness.node.create_subscription(TFMessage, "/arm/tf", transforms.append, 1000)
+    received = ros_harness.listen(JointState, STATES, 1000)
+    transforms = ros_harness.listen(TFMessage, "/arm/tf", 1000)
     described = plan(replace(JOINT_STATES, publish_rate=100.0))
     position = np.zeros(len(described.layout.dofs))
     backend = ArrayBackend(described.layout, joint_position=position, commands=False)
@@ -72,8 +69,7 @@ def test_a_host_at_a_kilohertz_in_its_own_thread_is_shown_as_it_is(ros_harness):
 
 def test_a_hosts_executor_brings_commands_and_the_host_is_informed(ros_harness):
     commands = ros_harness.node.create_publisher(JointState, COMMANDS, 10)
-    received = []
-    ros_harness.node.create_subscription(JointState, STATES, received.append, 10)
+    received = ros_harness.listen(JointState, STATES)
     described = plan(JOINT_STATES, JOINT_COMMANDS)
     position = np.zeros(len(described.layout.dofs))
     told = []
@@ -120,8 +116,7 @@ def test_a_host_without_threads_polls_and_reads_commands_after_the_step(ros_harn
 
 
 def test_a_getter_follows_a_host_that_swaps_buffers(ros_harness):
-    received = []
-    ros_harness.node.create_subscription(JointState, STATES, received.append, 100)
+    received = ros_harness.listen(JointState, STATES, 100)
     described = plan(JOINT_STATES)
     front, back = np.zeros(1, np.float32), np.ones(1, np.float32)
     buffers = [front, back]
@@ -136,8 +131,7 @@ def test_a_getter_follows_a_host_that_swaps_buffers(ros_harness):
 
 
 def test_a_hosts_laser_is_sent_once_for_each_scan(ros_harness):
-    received = []
-    ros_harness.node.create_subscription(LaserScan, "/arm/scan", received.append, 10)
+    received = ros_harness.listen(LaserScan, "/arm/scan")
     laser = publisher("/arm/scan", "sensor_msgs/msg/LaserScan", rate=50.0)
     described = plan(laser)
     scans = iter([np.array([1.0, 2.0, 3.0], np.float32), None, np.array([4.0, 5.0, 6.0], np.float32), None])
@@ -160,8 +154,7 @@ def test_a_hosts_laser_is_sent_once_for_each_scan(ros_harness):
 
 
 def test_spin_runs_the_bridges_own_loop_on_the_hosts_arrays(start, ros_harness):
-    received = []
-    ros_harness.node.create_subscription(JointState, STATES, received.append, 10)
+    received = ros_harness.listen(JointState, STATES)
     described = plan(JOINT_STATES)
     position = np.array([0.125])
     start(described, ArrayBackend(described.layout, joint_position=position))
@@ -312,18 +305,12 @@ with Bridge(plan, "kinematic", node=node, options=BridgeOptions(threaded=False))
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("mode", ["poll", "step", "node"])
 def test_a_host_without_threads_changes_a_bridge_of_two_domains(mode, domain_id, other_domain_id, tmp_path):
     asset = tmp_path / "world.usda"
     asset.write_text(TWO_DOMAINS.replace("OTHER", str(other_domain_id)))
     # One thread that waits for itself never ends.
-    done = subprocess.run(
-        [sys.executable, "-c", CHANGING_HOST, str(asset), mode],
-        env={**os.environ, "ROS_DOMAIN_ID": str(domain_id)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_python(CHANGING_HOST, asset, mode, env={"ROS_DOMAIN_ID": str(domain_id)})
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "changed to /new /right"

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +12,7 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from pxr import Usd
 
+from programs import run_python
 from ros_plans import plan as hand_made_plan
 from ros_plans import publisher
 from usd_ros_bridge import ArrayBackend, Bridge, BridgeOptions, ReadOptions, VariantSelection, load_plan
@@ -73,20 +71,12 @@ def test_a_bridge_that_cannot_be_opened_is_closed(ros_harness: Any) -> None:
 # --- Variants of a plan --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"/arm:gripper": "suction"},
-        ["/arm:gripper=suction"],
-        "/arm:gripper=suction",
-        (VariantSelection("/arm", "gripper", "suction"),),
-    ],
-)
-def test_variants_are_chosen_in_load_plan(given: Any) -> None:
+def test_variants_are_chosen_in_load_plan() -> None:
     chosen = (VariantSelection("/arm", "gripper", "suction"),)
-    assert load_plan(ARM, variants=given).variants == chosen
     others = ReadOptions(variants=(VariantSelection("/arm", "gripper", "none"),))
-    assert load_plan(ARM, variants=given, read_options=others).variants == chosen
+    for given in ({"/arm:gripper": "suction"}, ["/arm:gripper=suction"], "/arm:gripper=suction", chosen):
+        assert load_plan(ARM, variants=given).variants == chosen
+        assert load_plan(ARM, variants=given, read_options=others).variants == chosen
 
 
 def test_variants_that_are_not_possible_are_refused() -> None:
@@ -162,17 +152,10 @@ _UNCLOSED = {
 _STATUS = {"sys.exit": 3, "exception": 1}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("kind", _UNCLOSED)
 def test_a_bridge_that_is_never_closed_ends_cleanly(kind: str, ros_harness: Any, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", _SETUP + _UNCLOSED[kind]],
-        cwd=tmp_path,
-        env={key: value for key, value in os.environ.items() if key != "_ROS_WHEELS_BOOTSTRAP_COMPLETE"},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    done = run_python(_SETUP + _UNCLOSED[kind], cwd=tmp_path)
     assert done.returncode == _STATUS.get(kind, 0), done.stderr
     assert "terminate called" not in done.stderr
     assert ("the host has failed" in done.stderr) == (kind == "exception")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -33,6 +32,7 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool
 from test_msgs.action import Fibonacci
 
+from programs import run_python
 from usd_ros_bridge.ros.compat import make_executor, queues_events
 from usd_ros_bridge.ros.domains import Domain
 from usd_ros_bridge.ros.endpoints.action_client import GoalClient
@@ -48,6 +48,7 @@ KINDS: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.mark.storm
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_publishers_of_all_kinds_come_and_go(executor: str, seed: int) -> None:
@@ -56,6 +57,7 @@ def test_publishers_of_all_kinds_come_and_go(executor: str, seed: int) -> None:
     assert "ros." not in made.errors, made.errors
 
 
+@pytest.mark.storm
 def test_a_bridge_is_opened_changed_and_closed_again_and_again() -> None:
     status, output = run_cycles(CYCLES)
     assert status == 0, output
@@ -329,7 +331,7 @@ subscription = node.create_subscription(String, "topic", lambda _: None, 10, eve
 for _ in range(50):
     executor.spin_once(timeout_sec=0.02)
 peer = rclpy.create_node("peer", context=context)
-{destroy}
+domain.destroy(subscription)
 # Its event is queued behind the task, or the update, that removes the subscription.
 publisher = peer.create_publisher(String, "topic", 10)
 while not publisher.get_subscription_count():
@@ -343,13 +345,6 @@ context.try_shutdown()
 """
 
 
-def run_queued_event(destroy: str) -> int:
-    environment = dict(os.environ)
-    environment.pop("_ROS_WHEELS_BOOTSTRAP_COMPLETE", None)
-    environment["PYTHONPATH"] = str(HERE.parents[2])
-    code = QUEUED_EVENT.format(destroy=destroy)
-    return subprocess.run([sys.executable, "-c", code], env=environment, timeout=60, check=False).returncode
-
-
+@pytest.mark.process
 def test_an_event_that_comes_between_is_not_queued() -> None:
-    assert run_queued_event("domain.destroy(subscription)") == 0
+    assert run_python(QUEUED_EVENT, env={"PYTHONPATH": str(HERE.parents[2])}).returncode == 0

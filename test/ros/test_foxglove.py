@@ -50,6 +50,8 @@ from usd_ros_bridge.ros.domains import Domains
 from usd_ros_bridge.ros.foxglove import server_link, service_calls
 from usd_ros_bridge.ros.foxglove.push_connection import PushConnection
 
+pytestmark = pytest.mark.app
+
 ROOT = Path(__file__).parents[2]
 ROVER = ROOT / "examples" / "rover" / "rover.usda"
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -135,8 +137,7 @@ def test_schemas_describe_the_messages(serve: Serve) -> None:
 def test_latched_messages_reach_clients_that_come_late(serve: Serve, ros_harness: Any) -> None:
     running, first = serve()
     topics = ("/rover/tf_static", "/rover/robot_description", "/usd_ros_bridge/plan")
-    texts: list[String] = []
-    ros_harness.node.create_subscription(String, "/rover/robot_description", texts.append, LATCHED)
+    texts: list[String] = ros_harness.listen(String, "/rover/robot_description", LATCHED)
     for client in (first, FoxgloveClient(port_of(running.bridge))):
         client.subscribe(*topics)
         client.wait_for(lambda client=client: all(client.messages.values()), "the latched messages")
@@ -317,8 +318,7 @@ def test_messages_that_cannot_be_read_do_no_harm(serve: Serve, encoding: str, da
 
 def test_a_flood_of_messages_is_limited(serve: Serve, ros_harness: Any) -> None:
     _, client = serve()
-    heard: list[String] = []
-    ros_harness.node.create_subscription(String, "/flood", heard.append, 10)
+    heard: list[String] = ros_harness.listen(String, "/flood")
     channel = client.advertise("/flood", "std_msgs/msg/String")
     data = serialize_message(String(data="x"))
     # How many it takes depends on how fast this machine sends. The server takes its time for each that is too much.

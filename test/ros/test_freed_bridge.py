@@ -24,6 +24,8 @@ from pxr import Sdf
 from usd_ros_bridge import Bridge, BridgeOptions, VariantSelection, load_plan
 from usd_ros_bridge.model.plan import BridgePlan
 
+pytestmark = pytest.mark.storm
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 ARM = EXAMPLES / "arm" / "arm.usda"
 ROVER = EXAMPLES / "rover" / "world.usda"

@@ -7,6 +7,8 @@ from goal_storm import Storm, storm
 
 from effort import examples
 
+pytestmark = pytest.mark.storm
+
 GOALS = examples(60)
 KILLS = max(2, GOALS // 100)
 MEGABYTE = 2**20

@@ -12,6 +12,14 @@ from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.ros.diagnostics.graph_monitor import GraphMonitor
 
 
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look fifty times a second, and not only once in two, however long a look takes."""
+    monkeypatch.setattr("usd_ros_bridge.ros.bridge.CHECK_RATE", 50.0)
+    monkeypatch.setattr("usd_ros_bridge.ros.diagnostics.graph_monitor.CHECK_RATE", 50.0)
+    monkeypatch.setattr("usd_ros_bridge.ros.diagnostics.graph_monitor._SHARE", 1.0)
+
+
 def test_a_publisher_of_another_type_is_said(start: Any, ros_harness: Any, rover: Any) -> None:
     running = start(rover)
     publisher = ros_harness.node.create_publisher(TwistStamped, "/rover/cmd_vel", 1)

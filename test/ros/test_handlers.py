@@ -58,9 +58,8 @@ def test_each_kind_of_handler_finds_its_kind_of_interface(handlers):
     assert handlers.get("topic", JOINT_STATES.path).handler is handle
 
 
-@pytest.mark.parametrize(
-    ("method", "target", "texts"),
-    [
+def test_a_target_that_names_nothing_fitting_is_an_error_that_lists_what_does(handlers):
+    for method, target, texts in (
         ("on_service", "/arm/nothing", ("'/arm/nothing'", "names no service server", "/arm/set_led", SERVER.path)),
         ("on_service", CLIENT.path, ("service client", "no service server")),
         ("on_service", "/arm/joint_states", ("topic publisher", "no service server")),
@@ -70,26 +69,19 @@ def test_each_kind_of_handler_finds_its_kind_of_interface(handlers):
         ("on_message", "/arm/joint_states", ("topic publisher", "no subscription", "/arm/joint_commands")),
         ("source", "/arm/joint_commands", ("topic subscription", "no publisher", "/arm/joint_states")),
         ("source", "", ("names no publisher",)),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("decorator", [False, True])
-def test_a_target_that_names_nothing_fitting_is_an_error_that_lists_what_does(
-    handlers, method, target, texts, decorator
-):
-    bind = getattr(handlers.registry(), method)
-    with pytest.raises(BridgeError) as error:
-        bind(target) if decorator else bind(target, handle)
-    assert all(text in str(error.value) for text in texts), error.value
-    assert "\n" not in str(error.value)
+    ):  # fmt: skip
+        bind = getattr(handlers.registry(), method)
+        for given in ((target,), (target, handle)):
+            with pytest.raises(BridgeError) as error:
+                bind(*given)
+            assert all(text in str(error.value) for text in texts), error.value
+            assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [({"timeout": 0.0}, "timeout 0.0"), ({"timeout": -1}, "timeout -1"), ({"timeout": float("nan")}, "nan")],
-)
-def test_impossible_options_are_errors(handlers, options, message):
-    with pytest.raises(BridgeError, match=message):
-        handlers.registry().on_service("/arm/set_led", handle, **options)
+def test_impossible_options_are_errors(handlers):
+    for timeout in (0.0, -1, float("nan")):
+        with pytest.raises(BridgeError, match=rf"timeout '?{timeout}"):
+            handlers.registry().on_service("/arm/set_led", handle, timeout=timeout)
     with pytest.raises(BridgeError, match="concurrent 0"):
         handlers.registry().on_action("/arm/wave", handle, concurrent=0)
     with pytest.raises(BridgeError, match="cannot be called: str"):
@@ -269,6 +261,7 @@ def test_a_bridge_says_what_is_not_installed():
         Bridge(plan(), options=BridgeOptions(handlers=("nothing",))).open()
 
 
+@pytest.mark.process
 def test_an_installed_distribution_serves_a_service_of_a_bridge(install, tmp_path, ros_harness):
     install("led_package", LED, led="led_package:bind")
     # A process of its own, as a user's is: the distribution on its path, nothing of it in its code.

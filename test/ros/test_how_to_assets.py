@@ -13,6 +13,8 @@ from markdown_docs import blocks, page_path
 from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.importing.converter import find_converter
 
+pytestmark = pytest.mark.docs
+
 PAGE = page_path("mjcf_assets.md")
 
 

@@ -13,6 +13,8 @@ from sensor_msgs.msg import JointState
 from markdown_docs import blocks, page_path
 from usd_ros_bridge import load_plan
 
+pytestmark = pytest.mark.docs
+
 ARM = Path(__file__).parents[2] / "examples" / "arm"
 FILES = {block.title: block.text for block in blocks(page_path("ros2_control_hardware.md")) if block.title}
 

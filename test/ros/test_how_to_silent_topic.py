@@ -10,6 +10,8 @@ from sensor_msgs.msg import Imu
 from markdown_docs import blocks, page_path
 from usd_ros_bridge import load_plan
 
+pytestmark = pytest.mark.docs
+
 FILES = {block.title: block.text for block in blocks(page_path("silent_topic.md")) if block.title}
 SAYS = page_path("silent_topic.md").read_text()
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import pytest
+
 from markdown_docs import blocks, page_path
 from programs import Program
+
+pytestmark = pytest.mark.docs
 
 NODE = "usd_ros_bridge"
 ON_DEMAND = {"/tf", "/tf_static"}
@@ -27,12 +30,8 @@ def allowed(kind: str, how: str) -> set[str]:
     return {name.replace("~", f"/{NODE}", 1) for name in found}
 
 
-def test_the_policy_is_what_the_bridge_uses(ros_harness, domain_id, tmp_path):
+def test_the_policy_is_what_the_bridge_uses(ros_harness, tmp_path):
     command = Path(sys.executable).parent / "usd_ros_bridge"
-    environment = {
-        **{name: value for name, value in os.environ.items() if name != "_ROS_WHEELS_BOOTSTRAP_COMPLETE"},
-        "ROS_DOMAIN_ID": str(domain_id),
-    }
     restricted = ["-p", "remote_control:=none", "-p", "simulation_services:=false"]
     arguments = [str(command), "run", "--example", "rover", "--no-live", "--ros-args", *restricted]
     node = ros_harness.node
@@ -40,7 +39,7 @@ def test_the_policy_is_what_the_bridge_uses(ros_harness, domain_id, tmp_path):
     def now(question: str) -> set[str]:
         return {name for name, _ in getattr(node, question)(NODE, "/")}
 
-    with Program(arguments, cwd=tmp_path, env=environment) as bridge:
+    with Program(arguments, cwd=tmp_path) as bridge:
         bridge.wait_for(": ready")
         ros_harness.wait_for(
             lambda: (

@@ -30,7 +30,7 @@ TIMEOUT_S = 30.0
 STATES = "/arm/Interfaces/joint_states"
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 # The long form takes minutes, and a busy machine longer.
-pytestmark = pytest.mark.timeout(120 + 5 * CHANGES)
+pytestmark = [pytest.mark.storm, pytest.mark.timeout(120 + 5 * CHANGES)]
 
 
 def count_objects() -> Counter[str]:

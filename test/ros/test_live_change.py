@@ -118,10 +118,8 @@ def test_no_message_of_an_unchanged_publisher_is_left_out(step_on, ros_harness):
 def test_messages_that_stay_as_they_are_are_not_made_again(step_on, ros_harness, monkeypatch):
     stage = edited_stage()
     stepped = step_on(stage, scene_edits=True)
-    states: list[JointState] = []
-    ros_harness.node.create_subscription(JointState, STATES, states.append, 1000)
-    transforms: list[TFMessage] = []
-    ros_harness.node.create_subscription(TFMessage, "/arm/tf", transforms.append, 1000)
+    states: list[JointState] = ros_harness.listen(JointState, STATES, 1000)
+    transforms: list[TFMessage] = ros_harness.listen(TFMessage, "/arm/tf", 1000)
     bridge = stepped.bridge
     dofs = bridge.plan.layout.dofs
     stepped.until(lambda: states and transforms, "the first messages")

@@ -245,16 +245,14 @@ def test_true_and_false_are_strings_or_bools(live: Callable[..., Live]) -> None:
     assert "there are" in here.parameters.set("frames_from_xforms", "some")
 
 
-@pytest.mark.parametrize(
-    ("given", "held"), [(True, True), (False, False), ("false", False), ("auto", "auto")]
-)
-def test_true_and_false_may_be_bools_at_the_start(ros_harness: Any, given: Any, held: Any) -> None:
-    domains = Domains(report=print, parameter_overrides=[Parameter("frames_from_xforms", value=given)])
-    try:
-        values = parameters.declare(domains.main.node)
-        assert make_node_options(values, node_namespace="/").plan.frames_from_xforms == held
-    finally:
-        domains.close()
+def test_true_and_false_may_be_bools_at_the_start(ros_harness: Any) -> None:
+    for given, held in ((True, True), (False, False), ("false", False), ("auto", "auto")):
+        domains = Domains(report=print, parameter_overrides=[Parameter("frames_from_xforms", value=given)])
+        try:
+            values = parameters.declare(domains.main.node)
+            assert make_node_options(values, node_namespace="/").plan.frames_from_xforms == held
+        finally:
+            domains.close()
 
 
 def test_the_rate_of_transforms_needs_no_plan(live: Callable[..., Live]) -> None:
@@ -295,9 +293,9 @@ def test_a_rate_of_every_step_cannot_be_set(ros_harness: Any, asset: Path) -> No
         assert "every state" in ParameterClient(ros_harness).set("tf_rate", 7.0)
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "reason"),
-    [
+def test_nonsense_is_refused_with_a_reason(live: Callable[..., Live]) -> None:
+    here = live()
+    for name, value, reason in (
         ("variants", ["/robot:head=none"], "it has: lidar, plain"),
         ("variants", ["/robot:tail=long"], "no variant set 'tail'"),
         ("variants", ["robot"], "has not the form"),
@@ -315,20 +313,15 @@ def test_a_rate_of_every_step_cannot_be_set(ros_harness: Any, asset: Path) -> No
         (f"enabled.{FAULTY}", True, "no name"),
         (f"enabled.{STATES}", "yes", "type"),
         ("enabled./robot/nobody", True, "undeclared"),
-    ],
-)
-def test_nonsense_is_refused_with_a_reason(
-    live: Callable[..., Live], name: str, value: Any, reason: str
-) -> None:
-    here = live()
-    plan, before = here.bridge.plan, here.parameters.get(name)
-    assert reason.lower() in here.parameters.set(name, value).lower()
-    assert here.parameters.get(name) == before
-    assert here.bridge.plan is plan
-    # One bad value of several keeps the others from counting, too.
-    if name != "publish_tf":
-        assert here.parameters.set_together({"publish_tf": False, name: value})
-        assert here.parameters.get("publish_tf") is True
+    ):
+        plan, before = here.bridge.plan, here.parameters.get(name)
+        assert reason.lower() in here.parameters.set(name, value).lower()
+        assert here.parameters.get(name) == before
+        assert here.bridge.plan is plan
+        # One bad value of several keeps the others from counting, too.
+        if name != "publish_tf":
+            assert here.parameters.set_together({"publish_tf": False, name: value})
+            assert here.parameters.get("publish_tf") is True
 
 
 def test_what_is_refused_when_it_is_planned_is_set_back(live: Callable[..., Live], asset: Path) -> None:
@@ -376,16 +369,14 @@ def test_values_given_at_the_start_hold(start: Any, ros_harness: Any, asset: Pat
     assert here.bridge.plan.options.rates == {SCAN: 3.0}
 
 
-@pytest.mark.parametrize(
-    "given", [{f"rate.{STATES}": -1.0}, {f"rate.{STATES}": "fast"}, {f"enabled.{FAULTY}": True}]
-)
-def test_an_impossible_value_at_the_start_is_the_callers_mistake(asset: Path, given: dict[str, Any]) -> None:
-    overrides = [Parameter(name, value=value) for name, value in given.items()]
-    with (
-        pytest.raises(OptionError, match="/robot/"),
-        Bridge(plan_of(asset), options=BridgeOptions(parameter_overrides=overrides)),
-    ):
-        pass
+def test_an_impossible_value_at_the_start_is_the_callers_mistake(asset: Path) -> None:
+    for given in ({f"rate.{STATES}": -1.0}, {f"rate.{STATES}": "fast"}, {f"enabled.{FAULTY}": True}):
+        overrides = [Parameter(name, value=value) for name, value in given.items()]
+        with (
+            pytest.raises(OptionError, match="/robot/"),
+            Bridge(plan_of(asset), options=BridgeOptions(parameter_overrides=overrides)),
+        ):
+            pass
 
 
 def test_the_parameters_of_the_node_are_the_same_ones(ros_harness: Any, asset: Path) -> None:

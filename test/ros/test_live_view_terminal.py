@@ -26,6 +26,8 @@ from sensor_msgs.msg import JointState
 
 from page_runs import command_line
 
+pytestmark = pytest.mark.app
+
 ARM = Path(__file__).parents[2] / "examples" / "arm" / "arm.usda"
 RUN = [sys.executable, "-m", "usd_ros_bridge.cli", "run"]
 WAIT_S = 60.0

@@ -116,6 +116,7 @@ def _deliver(harness: Any, bridge: Bridge) -> None:
     harness.wait_for(arrived, what="the command")
 
 
+@pytest.mark.process
 def test_the_rover_says_the_same_bytes_again(drive: Callable[[float], Recording]) -> None:
     first, second, faster = drive(4.0), drive(4.0), drive(8.0)
     for name, (_, qos) in HEARD.items():

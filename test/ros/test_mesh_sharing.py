@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -47,8 +46,7 @@ def mesh_directory(monkeypatch, tmp_path):
 
 
 def uris_of(harness, name="/arm/robot_description"):
-    received = []
-    harness.node.create_subscription(String, name, received.append, LATCHED)
+    received = harness.listen(String, name, LATCHED)
     harness.wait_for(lambda: received, timeout=TIMEOUT_S, what="the description")
     found = {mesh.get("filename") for mesh in ElementTree.fromstring(received[0].data).iter("mesh")}
     assert found
@@ -166,6 +164,7 @@ def test_without_the_type_auto_does_without_and_service_is_one_line(start, monke
 # --- HTTP ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.process
 def test_descriptions_name_the_server_which_has_the_files(start, ros_harness, mesh_directory):
     running = start(load_plan(ARM), mesh_uris="http")
     uris = uris_of(ros_harness)
@@ -178,6 +177,7 @@ def test_descriptions_name_the_server_which_has_the_files(start, ros_harness, me
         load(min(uris))
 
 
+@pytest.mark.process
 def test_a_port_in_use_is_one_line_and_nothing_stays_open():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -187,6 +187,7 @@ def test_a_port_in_use_is_one_line_and_nothing_stays_open():
             Bridge(load_plan(ARM), options=BridgeOptions(mesh_uris=f"http:{port}")).open()
 
 
+@pytest.mark.process
 def test_an_address_of_the_network_comes_with_a_warning(start):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
@@ -199,27 +200,19 @@ def test_an_address_of_the_network_comes_with_a_warning(start):
     assert len(running.warnings.containing(address, "can be read by everyone")) == 1
 
 
-def test_the_node_does_so_with_a_plan_of_the_planner_process_and_of_the_cache(
-    ros_harness, domain_id, tmp_path
-):
-    environment = {**os.environ, "ROS_DOMAIN_ID": str(domain_id), "XDG_CACHE_HOME": str(tmp_path)}
-    command = [sys.executable, "-m", "usd_ros_bridge", "run", str(ARM), "--backend", "kinematic"]
-    for _ in range(2):
-        node = subprocess.Popen([*command, "--mesh-uris", "http"], env=environment)
-        try:
-            uris = uris_of(ros_harness)
-            assert all(uri.startswith("http://127.0.0.1:") for uri in uris)
-            assert all(load(uri) for uri in uris)
-        finally:
-            node.send_signal(signal.SIGINT)
-            assert node.wait(TIMEOUT_S) == 0
-        with pytest.raises(OSError, match="refused"):
-            load(min(uris))
-        ros_harness.wait_for(
-            lambda: ros_harness.node.count_publishers("/arm/robot_description") == 0, what="the node's end"
-        )
+def test_the_node_does_so_with_a_plan_of_the_planner_process(program, ros_harness):
+    node = program(
+        [sys.executable, "-m", "usd_ros_bridge", "run", ARM, "--backend", "kinematic", "--mesh-uris", "http"]
+    )
+    uris = uris_of(ros_harness)
+    assert all(uri.startswith("http://127.0.0.1:") for uri in uris)
+    assert all(load(uri) for uri in uris)
+    assert node.interrupt() == 0
+    with pytest.raises(OSError, match="refused"):
+        load(min(uris))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("text", "expected"), [("htp", "did you mean http"), ("http:x", "'x' is no port")], ids=["kind", "port"]
 )
@@ -288,7 +281,12 @@ def test_one_that_the_package_has_not_goes_to_the_cache(start, ros_harness, pack
 
 
 @pytest.mark.parametrize(
-    ("mesh_uris", "scheme"), [("file", "file://"), ("http", "http://"), ("package", "package://")]
+    ("mesh_uris", "scheme"),
+    [
+        ("file", "file://"),
+        pytest.param("http", "http://", marks=pytest.mark.process),
+        ("package", "package://"),
+    ],
 )
 def test_the_option_decides_for_files_of_the_package_too(start, ros_harness, package, mesh_uris, scheme):
     asset = package / "usd" / "arm.usda"

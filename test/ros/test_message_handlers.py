@@ -41,9 +41,7 @@ def send(ros_harness):
 @pytest.fixture
 def hear(ros_harness):
     def listen(message_class, topic):
-        heard = []
-        ros_harness.node.create_subscription(message_class, topic, heard.append, 100)
-        return heard
+        return ros_harness.listen(message_class, topic, 100)
 
     return listen
 

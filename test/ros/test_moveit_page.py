@@ -22,6 +22,8 @@ from usd_ros_bridge.export.urdf import robot_urdf
 
 pytest.importorskip("mujoco", reason="MuJoCo is not installed: make setup")
 
+pytestmark = pytest.mark.docs
+
 PAGE = "arm_moveit.md"
 TIMEOUT_S = 90.0
 TYPES = {

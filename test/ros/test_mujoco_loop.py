@@ -28,6 +28,8 @@ from tf2_msgs.msg import TFMessage
 from usd_ros_bridge import load_plan
 from usd_ros_bridge.spatial.transforms import compose, relative
 
+pytestmark = pytest.mark.process
+
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "mujoco_loop"
 PACKAGE = Path(importlib.util.find_spec("usd_ros_bridge").origin).parents[1]
 SCRIPT = FOLDER / "loop.py"

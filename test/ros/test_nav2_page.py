@@ -29,6 +29,8 @@ from usd_ros_bridge.api import load_plan
 
 pytest.importorskip("mujoco", reason="MuJoCo is not installed: make setup")
 
+pytestmark = pytest.mark.docs
+
 PAGE = "mobile_robot_nav2.md"
 NAMESPACE = "/rover"
 COSTMAPS = ("local_costmap", "global_costmap")
@@ -170,8 +172,7 @@ def test_the_rover_drives_on_what_nav2_sends(
         asset = files["stamped.usda"]
         (asset.parent / "rover").symlink_to(ROVER.parent)
     start(load_plan(asset, physics=True), "mujoco")
-    odometry: list[Any] = []
-    ros_harness.node.create_subscription(Odometry, f"{NAMESPACE}/odom", odometry.append, 10)
+    odometry: list[Any] = ros_harness.listen(Odometry, f"{NAMESPACE}/odom")
     message_type = TwistStamped if stamped else Twist
     commands = ros_harness.node.create_publisher(message_type, f"{NAMESPACE}/cmd_vel", 10)
     message = message_type()

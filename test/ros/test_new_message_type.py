@@ -158,8 +158,7 @@ def test_a_plugin_adds_message_types(start, ros_harness, install):
     assert where.qos.reliability == "best_effort"
     assert where.frame_id == plan.robots[0].parent_frame
     running = start(plan)
-    shown = []
-    ros_harness.node.create_subscription(PointStamped, "/rover/where", shown.append, qos_profile_sensor_data)
+    shown = ros_harness.listen(PointStamped, "/rover/where", qos_profile_sensor_data)
     commands = ros_harness.node.create_publisher(Vector3Stamped, "/rover/go", 10)
     ros_harness.wait_for(lambda: shown)
     assert (shown[0].point.x, shown[0].point.y, shown[0].point.z) == (1.0, 2.0, 3.0)
@@ -173,8 +172,7 @@ def test_the_sink_of_a_plugin_commands_the_backend(start, ros_harness, install):
     install("turning_codecs")
     running = start(make_plan())
     turns = ros_harness.node.create_publisher(Quaternion, "/rover/turn", 10)
-    shown = []
-    ros_harness.node.create_subscription(PointStamped, "/rover/where", shown.append, qos_profile_sensor_data)
+    shown = ros_harness.listen(PointStamped, "/rover/where", qos_profile_sensor_data)
     half = Quaternion(z=1.0, w=0.0)
     ros_harness.wait_for(lambda: turns.publish(half) or (shown and shown[-1].point.x == 4.0))
     assert (shown[-1].point.y, shown[-1].point.z) == (5.0, 6.0)
@@ -184,8 +182,7 @@ def test_the_sink_of_a_plugin_commands_the_backend(start, ros_harness, install):
 def test_a_codec_shows_the_value_of_an_attribute(start, ros_harness, install):
     install("voltage_codecs")
     running = start(make_plan())
-    shown = []
-    ros_harness.node.create_subscription(Point, "/rover/voltage", shown.append, 10)
+    shown = ros_harness.listen(Point, "/rover/voltage")
     ros_harness.wait_for(lambda: shown)
     assert shown[0].x == 24.5
     assert not running.warnings.faults

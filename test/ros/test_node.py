@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
-import queue
 import random
 import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -51,71 +50,6 @@ def node_command(*parameters):
     return [*NODE, *ros_args(*parameters)]
 
 
-class Process:
-    """A child process whose output is read line by line."""
-
-    def __init__(self, command):
-        # The wheels' start-up mark would keep a child Python from finding its libraries.
-        environment = {
-            key: value for key, value in os.environ.items() if key != "_ROS_WHEELS_BOOTSTRAP_COMPLETE"
-        }
-        self.child = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
-        )
-        self.lines = []
-        self._queue = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self):
-        for line in self.child.stdout:
-            self._queue.put(line)
-        self._queue.put(None)
-
-    def wait_for_line(self, text, timeout=90.0):
-        deadline = time.monotonic() + timeout
-        while True:
-            try:
-                line = self._queue.get(timeout=max(0.0, deadline - time.monotonic()))
-            except queue.Empty:
-                pytest.fail(f"no line with {text!r} within {timeout} s in:\n{self.output}")
-            if line is None:
-                pytest.fail(f"the process ended without a line with {text!r}:\n{self.output}")
-            self.lines.append(line)
-            if text in line:
-                return line
-
-    def finish(self, timeout):
-        status = self.child.wait(timeout)
-        while (line := self._queue.get(timeout=60.0)) is not None:
-            self.lines.append(line)
-        return status
-
-    @property
-    def output(self):
-        return "".join(self.lines)
-
-
-@pytest.fixture
-def run():
-    started = []
-
-    def begin(command):
-        process = Process(command)
-        started.append(process)
-        return process
-
-    yield begin
-    for process in started:
-        if process.child.poll() is None:
-            # Killed, it would leave shared memory behind.
-            process.child.send_signal(signal.SIGINT)
-            try:
-                process.child.wait(10.0)
-            except subprocess.TimeoutExpired:
-                process.child.kill()
-                process.child.wait()
-
-
 @pytest.fixture
 def call(capfd):
     """`call(main, *arguments, ...)`: the exit status and the output of an executable's `main`, run in this process."""
@@ -135,7 +69,7 @@ def fast_dds_files(process_id):
     return {line.split()[-1] for line in maps.splitlines() if "/dev/shm/fast" in line}
 
 
-def test_an_asset_with_many_faults_does_not_flood_the_log(run, tmp_path):
+def test_an_asset_with_many_faults_does_not_flood_the_log(program, tmp_path):
     topic = """
     def Scope "t{index}" (prepend apiSchemas = ["RosTopicAPI"])
     {{
@@ -145,10 +79,10 @@ def test_an_asset_with_many_faults_does_not_flood_the_log(run, tmp_path):
     head = '#usda 1.0\n(defaultPrim = "robot")\ndef Xform "robot" (prepend apiSchemas = ["RosContextAPI"])\n{'
     asset = tmp_path / "faulty.usda"
     asset.write_text(f"{head}{topics}\n}}\n")
-    process = run(node_command(f"asset:={asset}"))
+    process = program(node_command(f"asset:={asset}"))
     process.wait_for_line("more diagnostics of the asset are not shown")
-    process.child.send_signal(signal.SIGINT)
-    assert process.finish(timeout=90.0) == 0
+    process.process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=90.0) == 0
     counts = Counter(re.findall(r"(?:error|warning|info) \[[\w.]+\]", process.output))
     assert counts
     assert max(counts.values()) <= 100, counts
@@ -156,15 +90,15 @@ def test_an_asset_with_many_faults_does_not_flood_the_log(run, tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
 @pytest.mark.parametrize("kind", ["node", "node that waits for a state", "cli"])
-def test_signals_end_it_as_a_success_and_leave_no_shared_memory(run, number, kind):
+def test_signals_end_it_as_a_success_and_leave_no_shared_memory(program, number, kind):
     waits = ["backend:=joint_states"] if kind == "node that waits for a state" else []
     # A context of a test before may not be gone yet: then its segment is mapped, too.
     before = {str(path) for path in Path("/dev/shm").glob("fast*")}
-    process = run([*CLI, str(ROBOT)] if kind == "cli" else node_command(f"asset:={ROBOT}", *waits))
+    process = program([*CLI, str(ROBOT)] if kind == "cli" else node_command(f"asset:={ROBOT}", *waits))
     process.wait_for_line("ready")
-    files = fast_dds_files(process.child.pid)
-    process.child.send_signal(number)
-    assert process.finish(timeout=60.0) == 0, process.output
+    files = fast_dds_files(process.pid)
+    process.process.send_signal(number)
+    assert process.wait(timeout=60.0) == 0, process.output
     assert "Traceback" not in process.output
     own = {name for name in files - before if "port" not in name}
     assert own, "the process made no shared memory: this test would show nothing"
@@ -174,11 +108,11 @@ def test_signals_end_it_as_a_success_and_leave_no_shared_memory(run, number, kin
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
 @pytest.mark.parametrize("library", ["_rclpy_pybind11", "_multiarray_umath"], ids=["rclpy", "numpy"])
 @pytest.mark.parametrize("kind", ["node", "cli"])
-def test_a_signal_while_modules_are_imported_ends_it_as_a_success(run, number, library, kind):
+def test_a_signal_while_modules_are_imported_ends_it_as_a_success(program, number, library, kind):
     command = node_command(f"asset:={ROBOT}") if kind == "node" else [*CLI, str(ROBOT)]
     interpreter, _, *module_and_arguments = command
-    process = run([interpreter, "-c", SIGNAL_AT_IMPORT, library, str(int(number)), *module_and_arguments])
-    assert process.finish(timeout=90.0) == 0, process.output
+    process = program([interpreter, "-c", SIGNAL_AT_IMPORT, library, str(int(number)), *module_and_arguments])
+    assert process.wait(timeout=90.0) == 0, process.output
     assert process.output.replace(LOADING_LINE, "") == f"importing {library}\n"
 
 
@@ -254,25 +188,26 @@ def test_sigint_in_the_first_second_is_no_traceback_of_the_package(tmp_path, nam
 
 
 @pytest.mark.parametrize("kind", ["node", "cli"])
-def test_signals_that_repeat_until_the_process_is_gone_change_nothing(run, kind):
-    process = run(node_command(f"asset:={ROBOT}") if kind == "node" else [*CLI, str(ROBOT)])
+def test_signals_that_repeat_until_the_process_is_gone_change_nothing(program, kind):
+    process = program(node_command(f"asset:={ROBOT}") if kind == "node" else [*CLI, str(ROBOT)])
     process.wait_for_line("ready")
     for number in itertools.cycle((signal.SIGINT, signal.SIGTERM)):
-        process.child.send_signal(number)
+        process.process.send_signal(number)
         try:
-            process.child.wait(0.005)
+            process.process.wait(0.005)
         except subprocess.TimeoutExpired:
             continue
         break
-    assert process.finish(timeout=1.0) == 0, process.output
+    assert process.wait(timeout=1.0) == 0, process.output
     assert "Traceback" not in process.output
 
 
-def test_parameters_shape_the_plan(run, ros_harness):
+@pytest.mark.sample
+def test_parameters_shape_the_plan_of_a_started_node_and_sigterm_ends_it(program, ros_harness):
     given = (f"asset:={ROBOT}", "tf_rate:=10.0", "tf_output:=global", "frame_prefix:=left_", "backend:=null")
     # Later ROS arguments win over earlier ones: the file goes first.
     command = [*NODE, "--ros-args", "--params-file", str(PARAMETER_FILE), *ros_args(*given)[1:]]
-    process = run([*command, "-r", "__ns:=/fleet", "-r", "__node:=left"])
+    process = program([*command, "-r", "__ns:=/fleet", "-r", "__node:=left"])
     process.wait_for_line("ready")
     transforms, states = [], []
     latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -285,10 +220,11 @@ def test_parameters_shape_the_plan(run, ros_harness):
     ros_harness.wait_for(
         lambda: ("left", "/fleet") in ros_harness.node.get_node_names_and_namespaces(), what="the node's name"
     )
+    assert process.interrupt(signal.SIGTERM) == 0, process.output
 
 
-def test_parameters_are_described_and_refuse_changes_that_would_do_nothing(run, ros_harness):
-    run(node_command(f"asset:={ROBOT}")).wait_for_line("ready")
+def test_parameters_are_described_and_refuse_changes_that_would_do_nothing(program, ros_harness):
+    program(node_command(f"asset:={ROBOT}")).wait_for_line("ready")
 
     def call(service_class, name, request):
         client = ros_harness.node.create_client(service_class, name)
@@ -322,9 +258,8 @@ def test_parameters_are_described_and_refuse_changes_that_would_do_nothing(run, 
     assert "starts" in fixed.reason
 
 
-@pytest.mark.parametrize(
-    ("parameters", "texts"),
-    [
+def test_wrong_input_is_one_line_and_status_two(call):
+    for parameters, texts in (
         (("asset:=/nowhere/robot.usda",), ("/nowhere/robot.usda",)),
         ((f"asset:={ROBOT}", "backend:=hydraulic"), ("hydraulic", "kinematic")),
         ((f"asset:={ROBOT}", "real_time_factor:=-1.0"), ("real_time_factor",)),
@@ -341,16 +276,14 @@ def test_parameters_are_described_and_refuse_changes_that_would_do_nothing(run, 
         ((f"asset:={ROBOT}", "external_joint_states:=a b"), ("external_joint_states", "a b")),
         ((f"asset:={SWITCHED_OFF}", "enabled./robot/wrist_only:=true"), ("wrist", "/robot/arm")),
         ((f"asset:={SWITCHED_OFF}", "/robot/arm.timeout:=-1.0"), ("/robot/arm.timeout", "-1.0")),
-    ],
-)
-def test_wrong_input_is_one_line_and_status_two(call, parameters, texts):
-    status, output = call(node.main, *ros_args(*parameters))
-    check_refusal(status, output, texts)
+    ):
+        status, output = call(node.main, *ros_args(*parameters))
+        check_refusal(status, output, texts)
 
 
-def test_a_process_without_an_asset_ends_with_one_line_and_status_two(run):
-    process = run(NODE)
-    check_refusal(process.finish(timeout=90.0), process.output, ("asset",))
+def test_a_process_without_an_asset_ends_with_one_line_and_status_two(program):
+    process = program(NODE)
+    check_refusal(process.wait(timeout=90.0), process.output, ("asset",))
 
 
 def check_refusal(status, output, texts):
@@ -361,44 +294,60 @@ def check_refusal(status, output, texts):
     assert "Traceback" not in output
 
 
-def test_arrays_of_nothing_are_taken_for_nothing(run, tmp_path):
+def test_arrays_of_nothing_are_taken_for_nothing(program, tmp_path):
     names = ("variants", "packages", "backend_options")
     lines = [f"    {name}: {value}\n" for name, value in zip(names, ("[]", "['']", "[]"), strict=True)]
     file = tmp_path / "parameters.yaml"
     file.write_text("/**:\n  ros__parameters:\n" + "".join(lines))
-    run([*node_command(f"asset:={ROBOT}"), "--params-file", str(file)]).wait_for_line("ready")
+    program([*node_command(f"asset:={ROBOT}"), "--params-file", str(file)]).wait_for_line("ready")
 
 
-def test_no_handlers_and_another_controller_are_possible_from_the_start(run):
+def test_no_handlers_and_another_controller_are_possible_from_the_start(program):
     parameters = [
         "handlers:=[none]",
         "controller_rate:=250.0",
         "enabled./robot/arm:=false",
         "enabled./robot/wrist_only:=true",
     ]
-    process = run(node_command(f"asset:={SWITCHED_OFF}", *parameters))
+    process = program(node_command(f"asset:={SWITCHED_OFF}", *parameters))
     process.wait_for_line("ready")
 
 
-def test_strict_refuses_an_asset_with_errors_after_saying_which(run):
-    process = run(node_command(f"asset:={ASSETS / 'error_topic_name.usda'}", "strict:=true"))
-    assert process.finish(timeout=90.0) == 1, process.output
+def test_a_node_says_what_is_wrong_what_it_serves_and_ends_after_its_duration(call, request):
+    # A node freezes what there is once it runs.
+    request.addfinalizer(gc.unfreeze)
+    parameters = (
+        f"asset:={ASSETS / 'error_topic_name.usda'}",
+        "tf_rat:=3.0",
+        "start_paused:=true",
+        "duration:=0.1",
+    )
+    status, output = call(node.main, *ros_args(*parameters))
+    assert status == 0, output
+    assert re.search(r"\[ERROR\] .*error \[2\.3\.name\] /", output), output
+    for text in ("no parameter 'tf_rat'", "pause mean nothing here", "RViz: rviz2", "started in", ": ready"):
+        assert text in output
+    assert "Traceback" not in output
+
+
+def test_strict_refuses_an_asset_with_errors_after_saying_which(program):
+    process = program(node_command(f"asset:={ASSETS / 'error_topic_name.usda'}", "strict:=true"))
+    assert process.wait(timeout=90.0) == 1, process.output
     assert "[ERROR]" in process.output
     assert "Traceback" not in process.output
 
 
-@pytest.mark.parametrize(
-    ("option", "text"),
-    [
+@pytest.mark.process
+def test_a_wrong_option_of_run_is_all_that_is_printed(call):
+    for option, text in (
         (["--real-time-factor", "-1"], "--real-time-factor"),
         (["--namespace", "1st"], "starts with a digit"),
         (["--package", "demo"], "name=directory"),
-    ],
-)
-def test_a_wrong_option_of_run_is_all_that_is_printed(call, option, text):
-    check_one_line(*call(cli_main, "run", ROBOT, *option), text)
+    ):
+        check_one_line(*call(cli_main, "run", ROBOT, *option), text)
 
 
+@pytest.mark.process
 def test_a_wrong_variant_is_the_last_line_after_the_phases(call):
     status, output = call(cli_main, "run", ROBOT, "--variant", "/robot:size=huge")
     *phases, error = output.splitlines(keepends=True)
@@ -406,9 +355,9 @@ def test_a_wrong_variant_is_the_last_line_after_the_phases(call):
     assert all("[INFO]" in line for line in phases)
 
 
-def test_a_wrong_option_is_all_that_a_process_prints(run):
-    process = run([*CLI, str(ROBOT), "--backend", "hydraulic"])
-    status = process.finish(timeout=90.0)
+def test_a_wrong_option_is_all_that_a_process_prints(program):
+    process = program([*CLI, str(ROBOT), "--backend", "hydraulic"])
+    status = process.wait(timeout=90.0)
     check_one_line(status, process.output.removeprefix(LOADING_LINE), "kinematic")
 
 
@@ -420,19 +369,19 @@ def check_one_line(status, output, text):
 
 
 @pytest.mark.parametrize(("executable", "option"), [("bridge", "--help"), ("robot_state_publisher", "-h")])
-def test_help_names_arguments_and_parameters(run, executable, option):
+def test_help_names_arguments_and_parameters(program, executable, option):
     code = f"from usd_ros_bridge.entry_points import {executable}; {executable}()"
-    process = run([sys.executable, "-c", code, option])
-    assert process.finish(timeout=90.0) == 0
+    process = program([sys.executable, "-c", code, option])
+    assert process.wait(timeout=90.0) == 0
     check_help(process.output)
 
 
-@pytest.mark.parametrize("role", [BRIDGE, ROBOT_STATE_PUBLISHER], ids=lambda role: role.node_name)
-@pytest.mark.parametrize("option", ["--help", "-h"])
-def test_each_role_has_help(call, role, option):
-    status, output = call(node.main, option, role=role)
-    assert status == 0
-    check_help(output)
+def test_each_role_has_help(call):
+    for option in ("--help", "-h"):
+        for role in (BRIDGE, ROBOT_STATE_PUBLISHER):
+            status, output = call(node.main, option, role=role)
+            assert status == 0
+            check_help(output)
 
 
 def check_help(output):
@@ -441,17 +390,17 @@ def check_help(output):
     assert "tf_rate" in output
 
 
-def test_the_first_argument_is_the_asset(run, call):
-    run([*NODE, str(ROBOT)]).wait_for_line("ready")
+def test_the_first_argument_is_the_asset(program, call):
+    program([*NODE, str(ROBOT)]).wait_for_line("ready")
     status, output = call(node.main, ROBOT, "--strickt")
     assert status == 2
     assert "unexpected argument '--strickt'" in output
 
 
-def test_time_that_the_node_owns(run, ros_harness):
+def test_time_that_the_node_owns(program, ros_harness):
     """The example arm by its default backend: simulated as fast as possible, from a pause on, told on /clock."""
     pytest.importorskip("mujoco", reason="MuJoCo is not installed: make setup")
-    process = run([*CLI, str(ARM), "--real-time-factor", "0", "--paused"])
+    process = program([*CLI, str(ARM), "--real-time-factor", "0", "--paused"])
     process.wait_for_line("backend mujoco: the asset has drives")
     process.wait_for_line("ready")
     times = []
@@ -477,17 +426,17 @@ def test_time_that_the_node_owns(run, ros_harness):
     assert "owns time" in result.reason
 
 
-def test_a_node_that_follows_the_clock_does_not_simulate(run):
-    process = run(node_command(f"asset:={ARM}", "use_sim_time:=true", "start_paused:=true"))
+def test_a_node_that_follows_the_clock_does_not_simulate(program):
+    process = program(node_command(f"asset:={ARM}", "use_sim_time:=true", "start_paused:=true"))
     process.wait_for_line("backend kinematic: use_sim_time is true")
     process.wait_for_line("pause mean nothing here: the backend kinematic follows time")
     process.wait_for_line("ready")
 
 
 @pytest.mark.parametrize("sim_time", [False, True])
-def test_a_running_node_refuses_another_kind_of_time(run, ros_harness, sim_time):
+def test_a_running_node_refuses_another_kind_of_time(program, ros_harness, sim_time):
     """It would go on with the time that it has, or stand still, and say that it was set."""
-    process = run(node_command(f"asset:={ROBOT}", f"use_sim_time:={str(sim_time).lower()}"))
+    process = program(node_command(f"asset:={ROBOT}", f"use_sim_time:={str(sim_time).lower()}"))
     process.wait_for_line("ready")
     client = ParameterClient(ros_harness)
     assert "use_sim_time is read when the bridge starts" in client.set("use_sim_time", not sim_time)

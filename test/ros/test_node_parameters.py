@@ -2,84 +2,40 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from parameter_client import ParameterClient
 
-from authoring_mistakes import MISTAKES, Mistake
+from authoring_mistakes import MISTAKES, Mistake, make
+from programs import Program
 from usd_ros_bridge.model.actuation import REPORTED_AT_RUN_TIME
 
 ROVER = Path(__file__).parents[2] / "examples" / "rover" / "rover.usda"
 DRIVE = "/rover/Controllers/diff_drive"
 TIMEOUT_S = 90.0
+TOGETHER = ("1", "3", "4", "5", "6", "20", "21", "23", "27", "29")
+"""Mistakes that one asset can have: none hides another one."""
 
-
-class Node:
-    """A node in a process of its own, whose output is read until a line."""
-
-    def __init__(self, *arguments: str) -> None:
-        # The wheels' start-up mark would keep a child Python from finding its libraries.
-        environment = {
-            key: value for key, value in os.environ.items() if key != "_ROS_WHEELS_BOOTSTRAP_COMPLETE"
-        } | {"PYTHONFAULTHANDLER": "1"}
-        command = [sys.executable, "-m", "usd_ros_bridge.cli", "run", *arguments]
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
-        )
-
-    def output_until(self, text: str) -> str:
-        """Return the output up to the line that has a text; everything if it ends before."""
-        # Aborted, it prints where its threads are.
-        watchdog = threading.Timer(TIMEOUT_S, self.process.send_signal, (signal.SIGABRT,))
-        watchdog.start()
-        lines = []
-        try:
-            for line in self.process.stdout or ():
-                lines.append(line)
-                if text in line:
-                    break
-        finally:
-            watchdog.cancel()
-        return "".join(lines)
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGINT)
-        try:
-            self.process.communicate(timeout=60.0)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.communicate()
+pytestmark = pytest.mark.process
 
 
 @pytest.fixture
-def run() -> Iterator[Callable[..., Node]]:
-    started: list[Node] = []
+def run(program: Callable[..., Program]) -> Callable[..., str]:
+    """`run(*arguments)`: the output of a node until it is ready."""
 
-    def start(*arguments: str | Path) -> Node:
-        started.append(Node(*map(str, arguments)))
-        return started[-1]
+    def start(*arguments: str | Path) -> str:
+        node = program([sys.executable, "-m", "usd_ros_bridge.cli", "run", *arguments])
+        node.wait_for_line(": ready", timeout=TIMEOUT_S)
+        return node.output
 
-    yield start
-    for node in started:
-        node.close()
-
-
-def started(node: Node) -> str:
-    output = node.output_until("ready")
-    assert "ready" in output, output
-    return output
+    return start
 
 
-def test_unknown_parameters_are_warnings_with_suggestions(run: Callable[..., Node], tmp_path: Path) -> None:
+def test_unknown_parameters_are_warnings_with_suggestions(run: Callable[..., str], tmp_path: Path) -> None:
     file = tmp_path / "parameters.yaml"
     file.write_text(
         "/**:\n  ros__parameters:\n    frame_prefx: left_\n"
@@ -87,7 +43,7 @@ def test_unknown_parameters_are_warnings_with_suggestions(run: Callable[..., Nod
         "another_node:\n  ros__parameters:\n    clock_rte: 3.0\n"
     )
     given = ("-p", "tf_rat:=3.0", "-p", "enabled./rover/lidr_link:=false", "--params-file", str(file))
-    output = started(run(ROVER, "--backend", "null", "--ros-args", *given))
+    output = run(ROVER, "--backend", "null", "--ros-args", *given)
     for name, meant in (
         ("tf_rat", "tf_rate"),
         ("frame_prefx", "frame_prefix"),
@@ -103,16 +59,16 @@ def test_unknown_parameters_are_warnings_with_suggestions(run: Callable[..., Nod
     assert "clock_rte" not in output
 
 
-def test_known_parameters_are_no_warnings(run: Callable[..., Node]) -> None:
+def test_known_parameters_are_no_warnings(run: Callable[..., str]) -> None:
     given = ("tf_rate:=3.0", f"enabled.{DRIVE}:=false", "rate./rover/imu_link:=20.0", "use_sim_time:=false")
     arguments = [part for each in given for part in ("-p", each)]
-    output = started(run(ROVER, "--backend", "null", "--ros-args", *arguments))
+    output = run(ROVER, "--backend", "null", "--ros-args", *arguments)
     assert "no parameter" not in output
 
 
 @pytest.mark.parametrize("way", ["arguments", "file"])
 def test_integers_count_as_numbers_at_the_start(
-    run: Callable[..., Node], ros_harness: Any, tmp_path: Path, way: str
+    run: Callable[..., str], ros_harness: Any, tmp_path: Path, way: str
 ) -> None:
     values = {"tf_rate": 3, f"{DRIVE}.cmd_vel_timeout": 2, "rate./rover/imu_link": 20}
     if way == "arguments":
@@ -122,7 +78,7 @@ def test_integers_count_as_numbers_at_the_start(
         content = "".join(f"    {name}: {value}\n" for name, value in values.items())
         file.write_text(f"/**:\n  ros__parameters:\n{content}")
         given = ["--params-file", str(file)]
-    started(run(ROVER, "--backend", "null", "--ros-args", *given))
+    run(ROVER, "--backend", "null", "--ros-args", *given)
     client = ParameterClient(ros_harness)
     for name, value in values.items():
         found = client.get(name)
@@ -130,8 +86,8 @@ def test_integers_count_as_numbers_at_the_start(
         assert found == float(value)
 
 
-def test_integers_count_as_numbers_while_it_runs(run: Callable[..., Node], ros_harness: Any) -> None:
-    started(run(ROVER, "--backend", "null"))
+def test_integers_count_as_numbers_while_it_runs(run: Callable[..., str], ros_harness: Any) -> None:
+    run(ROVER, "--backend", "null")
     client = ParameterClient(ros_harness)
     for name, value in (("tf_rate", 7), (f"{DRIVE}.cmd_vel_timeout", 2), ("rate./rover/imu_link", 20)):
         assert client.set(name, value) == ""
@@ -141,7 +97,7 @@ def test_integers_count_as_numbers_while_it_runs(run: Callable[..., Node], ros_h
     assert "Wrong parameter type" in client.set("publish_tf", 1)
 
 
-def test_parameters_show_what_the_command_line_gives(run: Callable[..., Node], ros_harness: Any) -> None:
+def test_parameters_show_what_the_command_line_gives(run: Callable[..., str], ros_harness: Any) -> None:
     options = {
         "--backend": "mujoco",
         "--real-time-factor": "0.5",
@@ -151,7 +107,7 @@ def test_parameters_show_what_the_command_line_gives(run: Callable[..., Node], r
     overruled = ("real_time_factor:=2.0", "backend:=null")
     arguments = [part for each in options.items() for part in each]
     parameters = [part for each in overruled for part in ("-p", each)]
-    started(run(ROVER, *arguments, "--ros-args", *parameters))
+    run(ROVER, *arguments, "--ros-args", *parameters)
     client = ParameterClient(ros_harness)
     assert client.get("backend") == "mujoco"
     assert client.get("real_time_factor") == 0.5
@@ -159,33 +115,31 @@ def test_parameters_show_what_the_command_line_gives(run: Callable[..., Node], r
     assert client.get("duration") == 1000.0
 
 
-@pytest.mark.parametrize(
-    "mistake",
-    [each for each in MISTAKES if each.code not in REPORTED_AT_RUN_TIME],
-    ids=lambda each: each.number,
-)
-def test_the_log_has_the_cause_the_remedy_and_the_place(
-    mistake: Mistake, run: Callable[..., Node], tmp_path: Path
-) -> None:
-    asset = mistake.make(tmp_path)
-    node = run(asset, "--backend", "mujoco")
-    output = node.output_until(f"[{mistake.code}] {mistake.path}")
-    line = output.splitlines()[-1]
-    assert f"{mistake.severity} [{mistake.code}]" in line, output
-    assert [words for words in mistake.says if words not in line] == []
-    layer = tmp_path / mistake.asset / (mistake.at_layer or mistake.layer)
-    number = int(line.rpartition(f"{layer}:")[2].split()[0])
-    assert mistake.at in layer.read_text().splitlines()[number - 1]
+def test_the_log_has_the_cause_the_remedy_and_the_place(run: Callable[..., str], tmp_path: Path) -> None:
+    """Mistakes of all severities in one asset. `test_authoring_mistakes.py` checks the text of every mistake."""
+    mistakes = [each for each in MISTAKES if each.number in TOGETHER]
+    asset = make(mistakes, tmp_path)
+    output = run(asset, "--backend", "null")
+    for mistake in mistakes:
+        (line,) = [
+            each
+            for each in output.splitlines()
+            if f"[{mistake.code}] {mistake.path}" in each and mistake.says[0] in each
+        ]
+        assert f"{mistake.severity} [{mistake.code}]" in line, output
+        assert [words for words in mistake.says if words not in line] == []
+        layer = asset.parent / (mistake.at_layer or mistake.layer)
+        number = int(line.rpartition(f"{layer}:")[2].split()[0])
+        assert mistake.at in layer.read_text(encoding="utf-8").splitlines()[number - 1]
 
 
 @pytest.mark.parametrize(
     "mistake", [each for each in MISTAKES if each.code in REPORTED_AT_RUN_TIME], ids=lambda each: each.number
 )
 def test_what_cannot_move_is_logged_for_the_backend_that_opens(
-    mistake: Mistake, run: Callable[..., Node], tmp_path: Path
+    mistake: Mistake, run: Callable[..., str], tmp_path: Path
 ) -> None:
-    node = run(mistake.make(tmp_path), "--backend", "mujoco")
-    output = node.output_until(": ready")
+    output = run(mistake.make(tmp_path), "--backend", "mujoco")
     (line,) = [each for each in output.splitlines() if "[WARN]" in each and "usd_ros_bridge scaffold" in each]
     assert mistake.path in line
     assert "--free-base" in line or "--drives" in line

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import signal
-import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from rclpy.parameter import Parameter
 from rclpy.signals import SignalHandlerOptions
 from tf2_msgs.msg import TFMessage
 
+from programs import Program
 from ros_plans import JOINT_STATES, plan
 from usd_ros_bridge.cli.main import main
 from usd_ros_bridge.errors import OptionError
@@ -48,70 +48,63 @@ def test_every_number_among_the_parameters_has_a_range() -> None:
     assert all(isinstance(spec.range, NumberRange) for spec in (*NUMBERS, *counts))
 
 
-@pytest.mark.parametrize("name", [spec.name for spec in NUMBERS])
-def test_parameters_at_the_start(context: Context, name: str) -> None:
-    (spec,) = (each for each in NUMBERS if each.name == name)
-    for value in EXTREMES:
+def test_parameters_at_the_start(context: Context) -> None:
+    for spec, value in product(NUMBERS, EXTREMES):
         node = Node(
             "numbers", context=context, start_parameter_services=False,
-            parameter_overrides=[Parameter(name, value=value)],
+            parameter_overrides=[Parameter(spec.name, value=value)],
         )  # fmt: skip
         try:
             with pytest.raises(OptionError) as refused:
                 parameters.declare(node)
-            assert name in str(refused.value)
+            assert spec.name in str(refused.value)
             assert str(spec.range) in str(refused.value)
         finally:
             node.destroy_node()
 
 
-@pytest.mark.parametrize("value", EXTREMES)
-def test_options_of_the_library(value: float) -> None:
-    for name in ("tf_rate", "controller_rate", "diagnostics_rate", "clock_rate"):
+def test_options_of_the_library() -> None:
+    for name, value in product(("tf_rate", "controller_rate", "diagnostics_rate", "clock_rate"), EXTREMES):
         bridge = Bridge(plan(JOINT_STATES), "kinematic", options=BridgeOptions(**{name: value}))
         with pytest.raises(OptionError, match=f"{name} .* to "):
             bridge.open()
         bridge.close()
-    with pytest.raises(OptionError, match=r"0, or 0\.001 to 1000"):
-        TimeControl(step_ns=1, real_time_factor=value, wake=lambda: None)
+    for value in EXTREMES:
+        with pytest.raises(OptionError, match=r"0, or 0\.001 to 1000"):
+            TimeControl(step_ns=1, real_time_factor=value, wake=lambda: None)
 
 
-@pytest.mark.parametrize("value", EXTREMES)
-def test_the_command_line(value: float, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["run", str(ROVER), f"--real-time-factor={value!r}"])
-    assert ended.value.code == 2
-    assert "0, or 0.001 to 1000" in capsys.readouterr().err
+def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    for value in EXTREMES:
+        with pytest.raises(SystemExit) as ended:
+            main(["run", str(ROVER), f"--real-time-factor={value!r}"])
+        assert ended.value.code == 2
+        assert "0, or 0.001 to 1000" in capsys.readouterr().err
 
 
-def test_services_refuse_them_and_transforms_go_on(ros_harness: Any) -> None:
-    heard: list[TFMessage] = []
-    ros_harness.node.create_subscription(TFMessage, "/rover/tf", heard.append, 100)
-    command = [sys.executable, "-m", "usd_ros_bridge.ros.node", "--ros-args", "-p", f"asset:={ROVER}"]
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        ros_harness.wait_for(lambda: heard, what="/rover/tf", timeout=60.0)
-        client = ParameterClient(ros_harness)
-        names = [
-            "real_time_factor", "tf_rate", "publish_frequency", "clock_rate", "diagnostics_rate", "controller_rate",
-            *(name for name in client.names() if name.startswith("rate.") or name.endswith("_timeout")),
-        ]  # fmt: skip
-        assert len(names) > 8
-        for name in names:
-            for value in EXTREMES:
-                reason = client.set(name, value)
-                assert name in reason, (name, value)
-                assert " to " in reason or "Max" in reason, reason
-        count = len(heard)
-        ros_harness.wait_for(lambda: len(heard) > count + 5, what="more of /rover/tf")
-        assert child.poll() is None
-    finally:
-        child.send_signal(signal.SIGINT)
-        assert child.wait(60.0) == 0
+def test_services_refuse_them_and_transforms_go_on(program: Callable[..., Program], ros_harness: Any) -> None:
+    heard: list[TFMessage] = ros_harness.listen(TFMessage, "/rover/tf", 100)
+    node = program([sys.executable, "-m", "usd_ros_bridge.ros.node", "--ros-args", "-p", f"asset:={ROVER}"])
+    ros_harness.wait_for(lambda: heard, what="/rover/tf", timeout=60.0)
+    client = ParameterClient(ros_harness)
+    names = [
+        "real_time_factor", "tf_rate", "publish_frequency", "clock_rate", "diagnostics_rate", "controller_rate",
+        *(name for name in client.names() if name.startswith("rate.") or name.endswith("_timeout")),
+    ]  # fmt: skip
+    assert len(names) > 8
+    for name in names:
+        for value in EXTREMES:
+            reason = client.set(name, value)
+            assert name in reason, (name, value)
+            assert " to " in reason or "Max" in reason, reason
+    count = len(heard)
+    ros_harness.wait_for(lambda: len(heard) > count + 5, what="more of /rover/tf")
+    assert node.is_running
+    assert node.interrupt() == 0
 
 
-@pytest.mark.parametrize("value", EXTREMES)
-def test_time_outs_of_handlers(value: float) -> None:
+def test_time_outs_of_handlers() -> None:
     handlers = Handlers(plan(JOINT_STATES)).registry()
-    with pytest.raises(OptionError, match="1e-06 to 1e\\+06 s"):
-        handlers.on_service("/nothing", lambda _request, response: response, timeout=value)
+    for value in EXTREMES:
+        with pytest.raises(OptionError, match="1e-06 to 1e\\+06 s"):
+            handlers.on_service("/nothing", lambda _request, response: response, timeout=value)

@@ -32,6 +32,8 @@ from usd_ros_bridge.view.plan_follower import PlanSource
 from usd_ros_bridge.view.simulation_controls import FASTEST, SimulationControls
 from usd_ros_bridge.view.variant_controls import VariantControls
 
+pytestmark = pytest.mark.app
+
 ROOT = Path(__file__).parents[2]
 ASSETS = ROOT / "test" / "assets"
 ARM = ROOT / "examples" / "arm" / "arm.usda"

@@ -23,6 +23,8 @@ from usd_ros_bridge.view.page import RunningComponents
 from usd_ros_bridge.view.plan_follower import PlanFollower, PlanSource, _is_same_asset
 from usd_ros_bridge.view.world import EntityStates
 
+pytestmark = pytest.mark.app
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ARM = EXAMPLES / "arm" / "arm.usda"
 FLEET = EXAMPLES / "fleet" / "fleet.usda"
@@ -102,8 +104,7 @@ def test_the_plan_that_the_bridge_has_already_is_not_planned_again(
     start(load_plan(str(ARM)), "kinematic")
     follower = follow(ARM)
     latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-    received: list[String] = []
-    ros_harness.node.create_subscription(String, f"{BRIDGE}/plan", received.append, latched)
+    received: list[String] = ros_harness.listen(String, f"{BRIDGE}/plan", latched)
     ros_harness.wait_for(lambda: bool(received), timeout=WAIT_S, what="the summary")
     time.sleep(0.5)
     assert follower.take() is None

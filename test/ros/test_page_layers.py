@@ -37,6 +37,8 @@ from usd_ros_bridge.view.point_clouds import cloud_points
 from usd_ros_bridge.view.selection import Selection
 from usd_ros_bridge.view.sensor_layers import SensorLayers
 
+pytestmark = pytest.mark.app
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 Show = Callable[..., OpenPage]
 
@@ -109,8 +111,7 @@ class Transforms:
 
 
 def test_a_scan_is_drawn_where_the_laser_hit(start, show, ros_harness, rover):
-    scans = []
-    ros_harness.node.create_subscription(LaserScan, "/rover/scan", scans.append, qos_profile_sensor_data)
+    scans = ros_harness.listen(LaserScan, "/rover/scan", qos_profile_sensor_data)
     transforms = Transforms(ros_harness, "/rover")
     start(rover, "mujoco")
     page = show(rover)
@@ -143,8 +144,7 @@ def points_agree(page, points, scan, transforms, plan):
 
 
 def test_a_picture_is_the_cameras_and_its_frustum_moves_with_the_robot(start, show, ros_harness, rover):
-    images = []
-    ros_harness.node.create_subscription(Image, "/rover/image_raw", images.append, qos_profile_sensor_data)
+    images = ros_harness.listen(Image, "/rover/image_raw", qos_profile_sensor_data)
     start(rover, "mujoco")
     page = show(rover)
     page.resume()
@@ -173,8 +173,7 @@ def test_a_picture_is_the_cameras_and_its_frustum_moves_with_the_robot(start, sh
 
 
 def test_odometry_is_where_a_client_has_it_and_leaves_a_trail(start, show, ros_harness, rover):
-    odometry = []
-    ros_harness.node.create_subscription(Odometry, "/rover/odom", odometry.append, 10)
+    odometry = ros_harness.listen(Odometry, "/rover/odom")
     start(rover, "mujoco")
     page = show(rover)
     page.resume()
@@ -236,8 +235,7 @@ def sensors():
 
 
 def test_every_kind_of_sensor_is_shown(start, show, ros_harness, sensors):
-    clouds = []
-    ros_harness.node.create_subscription(PointCloud2, "/robot/points", clouds.append, qos_profile_sensor_data)
+    clouds = ros_harness.listen(PointCloud2, "/robot/points", qos_profile_sensor_data)
     start(sensors, "mujoco")
     page = show(sensors)
     page.resume()

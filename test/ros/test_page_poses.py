@@ -20,6 +20,8 @@ from usd_ros_bridge.view.graph_client import GraphClient
 from usd_ros_bridge.view.tf_messages import TfMessageReader
 from usd_ros_bridge.view.tf_poses import FramePoses, levels
 
+pytestmark = pytest.mark.app
+
 trimesh = pytest.importorskip("trimesh", reason="viser brings trimesh: make setup-tests")
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FLEET = EXAMPLES / "fleet" / "fleet.usda"

@@ -6,7 +6,6 @@ import array
 import fcntl
 import os
 import signal
-import subprocess
 import sys
 import termios
 import time
@@ -19,9 +18,12 @@ from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_msgs.msg import String
 from std_srvs.srv import SetBool
 
+from programs import run_python
 from usd_ros_bridge.options import PlanOptions, ReadOptions
 from usd_ros_bridge.planner_process import PlanJob, start_planner
 from usd_ros_bridge.testing.logged_process import LoggedProcess
+
+pytestmark = pytest.mark.process
 
 ASSETS = Path(__file__).parents[1] / "assets"
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -234,11 +236,7 @@ def test_descriptions_come_from_the_stage_if_the_planner_dies(start, ros_harness
 
 
 def test_the_node_imports_neither_openusd_nor_planning():
-    code = "import sys, usd_ros_bridge.ros.node; print([*sys.modules])"
-    environment = {k: v for k, v in os.environ.items() if k != "_ROS_WHEELS_BOOTSTRAP_COMPLETE"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environment
-    )
-    assert "'rclpy'" in done.stdout
-    assert "'pxr'" not in done.stdout
-    assert "usd_ros_bridge.planning.make_plan" not in done.stdout
+    loaded = run_python("import sys, usd_ros_bridge.ros.node; print([*sys.modules])").stdout
+    assert "'rclpy'" in loaded
+    assert "'pxr'" not in loaded
+    assert "usd_ros_bridge.planning.make_plan" not in loaded

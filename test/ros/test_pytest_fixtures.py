@@ -13,6 +13,8 @@ import pytest
 from markdown_docs import blocks, page_path
 from pytest_runs import ROOT, Suite
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def suite(tmp_path: Path) -> Suite:

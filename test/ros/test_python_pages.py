@@ -18,6 +18,8 @@ from doc_walk import is_walked
 from markdown_docs import PAGES, ROOT, Block, blocks, page_path
 from usd_ros_bridge.ros.bridge import Bridge
 
+pytestmark = pytest.mark.docs
+
 OFFLINE = "OfflineBridge("
 ALL_BLOCKS = [
     block

@@ -20,6 +20,7 @@ from programs import Program
 BIN = Path(sys.executable).parent
 
 pytestmark = [
+    pytest.mark.docs,
     pytest.mark.skipif(
         importlib.util.find_spec("ros2cli") is not None, reason="with ros2cli, `ros2` is the one to use"
     ),

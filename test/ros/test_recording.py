@@ -36,6 +36,8 @@ from usd_ros_bridge import Bridge, BridgeOptions, OptionError, load_plan
 from usd_ros_bridge.ros.recording import message_channels
 from usd_ros_bridge.ros.recording.offline_bridge import OfflineBridge
 
+pytestmark = pytest.mark.app
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ROVER = EXAMPLES / "rover" / "world.usda"
 ARM = EXAMPLES / "arm" / "arm.usda"

@@ -15,6 +15,8 @@ pytest.importorskip("rosbags", reason="rosbags is not installed: make setup-test
 import record_controllers
 from recordings import read_arm, read_rover
 
+pytestmark = pytest.mark.app
+
 RADIUS, SEPARATION = 0.1, 0.33
 TIMEOUT, DECELERATION = 0.5, 1.5
 DRIVE = ((0.2, 0.0, 0.0), (1.0, 0.6, 0.0), (1.5, 0.5, 0.7))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +13,8 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from tf2_msgs.msg import TFMessage
 
+pytestmark = pytest.mark.process
+
 ARM = Path(__file__).parents[2] / "examples" / "arm" / "arm.usda"
 NODE = [
     sys.executable,
@@ -25,25 +24,14 @@ NODE = [
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
-def start(*arguments, **streams):
-    # The wheels' start-up mark would keep a child Python from finding its libraries.
-    environment = {key: value for key, value in os.environ.items() if key != "_ROS_WHEELS_BOOTSTRAP_COMPLETE"}
-    return subprocess.Popen([*NODE, *arguments], env=environment, text=True, **streams)
-
-
 @pytest.fixture
-def node(tmp_path):
-    children = []
-
+def node(program, tmp_path):
     def begin(*parameters):
         options = [part for each in parameters for part in ("-p", each)]
         meshes = ["-p", f"mesh_directory:={tmp_path}"]
-        children.append(start(str(ARM), "--ros-args", *meshes, *options))
+        program([*NODE, ARM, "--ros-args", *meshes, *options]).exit_status = 0
 
-    yield begin
-    for child in children:
-        child.send_signal(signal.SIGINT)
-        assert child.wait(60.0) == 0
+    return begin
 
 
 def call(harness, service_class, name, request):
@@ -109,10 +97,9 @@ def test_it_has_the_topics_of_the_cpp_node_and_no_others(node, ros_harness):
         ((str(ARM), "--ros-args", "-p", "robot_description:=1"), "robot_description"),
     ],
 )
-def test_wrong_input_is_one_line_and_status_two(arguments, text):
-    child = start(*arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    output = child.communicate(timeout=90.0)[0]
-    assert child.returncode == 2, output
-    (line,) = [line for line in output.splitlines() if line.startswith("usd_ros_bridge: ")]
+def test_wrong_input_is_one_line_and_status_two(program, arguments, text):
+    child = program([*NODE, *arguments])
+    assert child.wait(timeout=90.0) == 2, child.output
+    (line,) = [line for line in child.output.splitlines() if line.startswith("usd_ros_bridge: ")]
     assert text in line
-    assert "Traceback" not in output
+    assert "Traceback" not in child.output

@@ -85,8 +85,7 @@ def seasons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_temperatures_arrive_and_follow_a_changed_attribute(start, ros_harness, seasons):
-    heard: list[Image] = []
-    ros_harness.node.create_subscription(Image, "/watcher/thermal", heard.append, qos_profile_sensor_data)
+    heard: list[Image] = ros_harness.listen(Image, "/watcher/thermal", qos_profile_sensor_data)
     running = start(load_plan(seasons, physics=True), "mujoco")
 
     def shows(*temperatures: float) -> bool:

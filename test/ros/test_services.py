@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import subprocess
 import sys
 import threading
 import time
@@ -20,6 +18,7 @@ from sensor_msgs.srv import SetCameraInfo
 from std_srvs.srv import Empty, SetBool, Trigger
 from type_description_interfaces.srv import GetTypeDescription
 
+from programs import run_python
 from ros_plans import plan
 from usd_ros_bridge import Bridge, BridgeOptions, Capabilities
 from usd_ros_bridge.backends.kinematic import KinematicBackend
@@ -82,22 +81,20 @@ def ask(ros_harness):
 # --- Nobody --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("service_class", "wanted"),
-    [
-        (SetCameraInfo, {"success": False, "status_message": True}),
-        (GetTypeDescription, {"successful": False, "failure_reason": True}),
-        (LoadMap, {"result": LoadMap.Response.RESULT_UNDEFINED_FAILURE}),
-        (SetParametersAtomically, {"result.successful": False, "result.reason": True}),
-    ],
-)
-def test_a_refusal_is_said_in_the_fields_that_the_type_has(start, ask, service_class, wanted):
-    package = service_class.__module__.partition(".")[0]
-    start(plan(services=[service("/arm/any", f"{package}/srv/{service_class.__name__}")]))
-    response = ask(service_class, "/arm/any")
-    for field, value in wanted.items():
-        found = reduce(getattr, field.split("."), response)
-        assert "no handler" in found if value is True else found == value
+def test_a_refusal_is_said_in_the_fields_that_the_type_has(start, ask):
+    fields = {
+        SetCameraInfo: {"success": False, "status_message": True},
+        GetTypeDescription: {"successful": False, "failure_reason": True},
+        LoadMap: {"result": LoadMap.Response.RESULT_UNDEFINED_FAILURE},
+        SetParametersAtomically: {"result.successful": False, "result.reason": True},
+    }
+    names = {each: f"{each.__module__.partition('.')[0]}/srv/{each.__name__}" for each in fields}
+    start(plan(*(service(f"/arm/{each.__name__}", name) for each, name in names.items())))
+    for service_class, wanted in fields.items():
+        response = ask(service_class, f"/arm/{service_class.__name__}")
+        for field, value in wanted.items():
+            found = reduce(getattr, field.split("."), response)
+            assert "no handler" in found if value is True else found == value
 
 
 def test_every_installed_service_type_can_say_why_it_refuses():
@@ -165,27 +162,35 @@ async def give_later(request, response):
     return give(request, response)
 
 
-@pytest.mark.parametrize("handler", [fill, give, fill_later, give_later], ids=lambda each: each.__name__)
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_handlers_answer_off_the_tick_bound_before_or_after_the_opening(start, ask, handler, when):
+def test_handlers_answer_off_the_tick_bound_before_or_after_the_opening(start, ask, when):
     warnings = []
-    bridge = Bridge(plan(service(LED)), report=lambda *report: warnings.append(report))
+    handlers = {f"/arm/{each.__name__}": each for each in (fill, give, fill_later, give_later)}
+    bridge = Bridge(plan(*map(service, handlers)), report=lambda *report: warnings.append(report))
+
+    def bind():
+        for name, handler in handlers.items():
+            bridge.on_service(name, handler)
+
     if when == "before":
-        bridge.on_service(LED, handler)
+        bind()
     with bridge:
         if when == "after":
-            assert ask(SetBool, LED, data=True).success is False
+            assert not any(ask(SetBool, name, data=True).success for name in handlers)
             warnings.clear()
-            bridge.on_service(LED, handler)
+            bind()
         # Nobody steps the bridge.
-        answer = ask(SetBool, LED, data=True)
-        assert answer.success is True
-        assert answer.message == (
-            "usd_ros_bridge-handlers" if asyncio.iscoroutinefunction(handler) else "usd_ros_bridge-handler"
-        )
-        assert ask(SetBool, LED, data=False).success is False
-        (row,) = [row for row in bridge.status().interfaces if row.name == LED]
-        assert (row.served_by, row.state, row.reason, row.errors) == ("embedder", "active", "", 0)
+        for name, handler in handlers.items():
+            answer = ask(SetBool, name, data=True)
+            assert answer.success is True
+            assert answer.message == (
+                "usd_ros_bridge-handlers"
+                if asyncio.iscoroutinefunction(handler)
+                else "usd_ros_bridge-handler"
+            )
+            assert ask(SetBool, name, data=False).success is False
+            (row,) = [row for row in bridge.status().interfaces if row.name == name]
+            assert (row.served_by, row.state, row.reason, row.errors) == ("embedder", "active", "", 0)
         assert warnings == []
 
 
@@ -316,14 +321,18 @@ def test_a_time_out_is_answered_and_reported(start, ask, kind):
         gate.set()
 
 
-@pytest.mark.parametrize("given", [Trigger.Response(), True, "done", SetBool.Request(), SetBool])
-def test_a_response_of_another_type_is_answered_and_reported(start, ask, given):
-    running = start(plan(service(LED)))
-    running.bridge.on_service(LED, lambda *_: given)
-    answer = ask(SetBool, LED, data=True)
-    assert answer.success is False
-    assert "instead of SetBool.Response or None" in answer.message
-    assert len(running.warnings.containing(LED, "instead of")) == 1
+def test_a_response_of_another_type_is_answered_and_reported(start, ask):
+    wrong = {
+        f"/arm/led_{index}": given
+        for index, given in enumerate((Trigger.Response(), True, "done", SetBool.Request(), SetBool))
+    }
+    running = start(plan(*map(service, wrong)))
+    for name, given in wrong.items():
+        running.bridge.on_service(name, lambda *_, given=given: given)
+        answer = ask(SetBool, name, data=True)
+        assert answer.success is False
+        assert "instead of SetBool.Response or None" in answer.message
+        assert len(running.warnings.containing(name, "instead of")) == 1
 
 
 def test_a_response_that_cannot_be_sent_is_answered_and_reported(start, ask):
@@ -368,7 +377,7 @@ def test_without_threads_requests_come_by_polling_and_answers_go_at_once(ask, ro
         assert future.result().success is True
 
 
-def test_clients_that_are_killed_leave_nothing_behind(start):
+def test_clients_that_are_killed_leave_nothing_behind(start, program):
     running = start(plan(service(LED)))
     gate = threading.Event()
     running.bridge.on_service(LED, lambda *_: gate.wait(20.0) and None, timeout=None)
@@ -378,20 +387,16 @@ def test_clients_that_are_killed_leave_nothing_behind(start):
     )
     asking += "while True:\n    executor.spin_once(timeout_sec=1.0)\n"
     for number in range(2):
-        process = subprocess.Popen([sys.executable, "-c", asking], stdout=subprocess.PIPE, text=True)
-        assert process.stdout.readline() == "asked\n"
+        client = program([sys.executable, "-c", asking])
+        client.wait_for_line("asked")
         end = time.monotonic() + 60.0
         while running.row(LED, "server").count <= number:
             assert time.monotonic() < end
-        process.kill()
-        process.communicate()
+        client.kill()
     gate.set()
     answered = threading.Event()
     running.bridge.on_service(LED, lambda *_: answered.set())
-    result = subprocess.run(
-        [sys.executable, "-c", CLIENT.replace("range(600)", "range(3)").replace(".success", " is not None")],
-        capture_output=True, text=True, timeout=110, check=False,
-    )  # fmt: skip
+    result = run_python(CLIENT.replace("range(600)", "range(3)").replace(".success", " is not None"))
     assert result.returncode == 0, result.stderr
     assert answered.is_set()
     # Jobs of one service run one after another: those for the killed clients have ended.
@@ -484,6 +489,7 @@ def test_a_name_that_is_taken_is_reported_and_requests_are_answered_all_the_same
 # --- From elsewhere -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("handler", [fill, None], ids=["function", "coroutine"])
 def test_another_process_hears_every_answer(start, handler):
     async def fill_at_once(request, response):
@@ -491,10 +497,7 @@ def test_another_process_hears_every_answer(start, handler):
 
     running = start(plan(service(LED)))
     running.bridge.on_service(LED, handler or fill_at_once)
-    result = subprocess.run(
-        [sys.executable, "-c", CLIENT], capture_output=True, text=True, timeout=110, check=False,
-        env=dict(os.environ),
-    )  # fmt: skip
+    result = run_python(CLIENT)
     assert result.returncode == 0, result.stderr
     assert result.stdout.split() == ["True"] * 200
     assert running.row(LED, "server").errors == 0

@@ -91,19 +91,16 @@ def test_shards_change_while_a_bridge_runs(fleet: Any) -> None:
     assert here.hidden() == []
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "said"),
-    [
+def test_what_is_not_possible_is_refused_with_a_reason(fleet: Any) -> None:
+    here = fleet(shard="1/3")
+    for name, value, said in (
         ("shard", "4/3", "shard '4/3' is not possible: write K/N"),
         ("shard", "x", "shard 'x' is not possible: write K/N"),
         ("contexts", ["robot_9"], "no robot has the namespace 'robot_9' (did you mean robot_"),
         ("contexts", ["/fleet/{a,b}"], "has braces"),
-    ],
-)
-def test_what_is_not_possible_is_refused_with_a_reason(fleet: Any, name: str, value: Any, said: str) -> None:
-    here = fleet(shard="1/3")
-    assert said in here.parameters.set(name, value)
-    assert here.robots() == ["/fleet/robot_0", "/fleet/robot_1"]
+    ):
+        assert said in here.parameters.set(name, value)
+        assert here.robots() == ["/fleet/robot_0", "/fleet/robot_1"]
 
 
 def test_a_refused_change_composes_what_was_composed(fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,12 +82,6 @@ def shown(message: Any) -> Any:
     return list(message.data) if hasattr(message, "layout") else message.data
 
 
-def listen(harness: Any, name: str, message_class: type) -> list[Any]:
-    heard: list[Any] = []
-    harness.node.create_subscription(message_class, name, heard.append, 10)
-    return heard
-
-
 def test_values_of_every_kind_are_shown(start: Any, ros_harness: Any) -> None:
     attributes = "".join(
         f"    custom {kind} {name} = {text}\n" for name, (kind, text, _, _) in VALUES.items()
@@ -100,7 +94,7 @@ def test_values_of_every_kind_are_shown(start: Any, ros_harness: Any) -> None:
     plan = plan_of(stage)
     assert not [each for each in plan.diagnostics if each.severity == "error"]
     heard = {
-        name: listen(ros_harness, f"/{name}", getattr(std_msgs, message))
+        name: ros_harness.listen(getattr(std_msgs, message), f"/{name}")
         for name, (_, _, message, _) in VALUES.items()
     }
     start(plan)
@@ -116,8 +110,8 @@ def test_edits_are_in_the_next_messages_and_plan_nothing_anew(step_on: Any, ros_
         publisher("volts", "std_msgs/msg/Float64", "</data.volts>")
         + publisher("text", "std_msgs/msg/String", "</data.text>"),
     )
-    volts = listen(ros_harness, "/volts", std_msgs.Float64)
-    texts = listen(ros_harness, "/text", std_msgs.String)
+    volts = ros_harness.listen(std_msgs.Float64, "/volts")
+    texts = ros_harness.listen(std_msgs.String, "/text")
     here = step_on(stage)
     plan = here.bridge.plan
     here.until(lambda: volts and texts, what="the first values")
@@ -162,8 +156,8 @@ def test_time_samples_are_played_round_and_round(start: Any, ros_harness: Any) -
         publisher("level", "std_msgs/msg/Float64", "</data.level>")
         + publisher("step", "std_msgs/msg/Int32", "</data.step>"),
     )
-    levels = listen(ros_harness, "/level", std_msgs.Float64)
-    steps = listen(ros_harness, "/step", std_msgs.Int32)
+    levels = ros_harness.listen(std_msgs.Float64, "/level")
+    steps = ros_harness.listen(std_msgs.Int32, "/step")
     start(plan_of(stage))
 
     def went_round() -> bool:
@@ -198,27 +192,24 @@ def test_samples_are_interpolated_where_numbers_are_continuous() -> None:
     assert vector.at(0.5) is None
 
 
-@pytest.mark.parametrize(
-    ("message", "target", "part"),
-    [
+def test_a_wrong_source_is_an_error_of_its_publisher_alone() -> None:
+    for message, target, part in (
         ("std_msgs/msg/Float64", "</data.nothing>", "is no attribute"),
         ("std_msgs/msg/Float64", "</data>", "is no attribute"),
         ("std_msgs/msg/Float64", "[</data.volts>, </data.text>]", "2 targets"),
         ("std_msgs/msg/Float64", "</data.text>", "'string'"),
         ("std_msgs/msg/Bool", "</data.volts>", "'double'"),
         ("sensor_msgs/msg/Imu", "</data.volts>", "shows no value"),
-    ],
-)
-def test_a_wrong_source_is_an_error_of_its_publisher_alone(message: str, target: str, part: str) -> None:
-    stage = stage_of(
-        '    custom double volts = 1\n    custom string text = "a"\n',
-        publisher("wrong", message, target) + publisher("right", "std_msgs/msg/Float64", "</data.volts>"),
-    )
-    plan = plan_of(stage)
-    (found,) = [each for each in plan.diagnostics if each.code == "2.4.source"]
-    assert (found.severity, found.path) == ("error", "/robot/show_wrong")
-    assert part in found.message
-    assert [topic.enabled for topic in plan.topics if not topic.implicit] == [False, True]
+    ):
+        stage = stage_of(
+            '    custom double volts = 1\n    custom string text = "a"\n',
+            publisher("wrong", message, target) + publisher("right", "std_msgs/msg/Float64", "</data.volts>"),
+        )
+        plan = plan_of(stage)
+        (found,) = [each for each in plan.diagnostics if each.code == "2.4.source"]
+        assert (found.severity, found.path) == ("error", "/robot/show_wrong")
+        assert part in found.message
+        assert [topic.enabled for topic in plan.topics if not topic.implicit] == [False, True]
 
 
 def test_a_subscription_has_no_source() -> None:

@@ -15,6 +15,8 @@ from terminals import OnTerminal
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: make setup")
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parents[2]
 ARM = ROOT / "examples" / "arm" / "arm.usda"
 RUN = [sys.executable, "-m", "usd_ros_bridge", "run"]

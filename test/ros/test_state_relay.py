@@ -186,8 +186,7 @@ def test_a_subscriber_that_joins_while_messages_are_relayed_gets_them(start, ros
     for second in range(1, 11):
         arm.send(0.1, second * 10**9)
         arm.wait_for(second * 10**9)
-    late = []
-    ros_harness.node.create_subscription(TFMessage, "/arm/tf", late.append, 10)
+    late = ros_harness.listen(TFMessage, "/arm/tf")
     ros_harness.wait_for(
         lambda: arm.running.row("/arm/tf").matched == 2 and ros_harness.knows_publisher("/arm/tf"),
         what="the second subscriber",
@@ -208,8 +207,7 @@ def test_status_from_another_thread_is_up_to_date_in_the_midst_of_relaying(start
 
 def test_another_publisher_of_the_robot_needs_ticks(start, ros_harness, relayed):
     made = plan(publisher("/arm/pose", "geometry_msgs/msg/PoseStamped", rate=1e4))
-    poses: list[object] = []
-    ros_harness.node.create_subscription(PoseStamped, "/arm/pose", poses.append, 100)
+    poses: list[object] = ros_harness.listen(PoseStamped, "/arm/pose", 100)
     arm = Arm(lambda _, *rest, **options: start(made, *rest, **options), ros_harness, tf_rate=1e4)
     ros_harness.wait_for(
         lambda: arm.running.row("/arm/pose").matched == 1 and ros_harness.knows_publisher("/arm/pose"),

@@ -21,6 +21,8 @@ from usd_ros_bridge.sweep.sweep_run import RunOutcome, RunWorker
 pytest.importorskip("mujoco")
 pytest.importorskip("pxr")
 
+pytestmark = pytest.mark.app
+
 WORLD = Path(__file__).parents[2] / "examples/rover/world.usda"
 ROVER = "/World/rover"
 SPEC = RunSpec(index=0, id="run_0", parameters={}, seed=1)

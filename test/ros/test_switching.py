@@ -62,7 +62,7 @@ def test_a_bridge_that_is_not_open_has_none():
             ask()
 
 
-@pytest.mark.parametrize("rate", [0.0, -1.0, float("nan"), float("inf")])
-def test_an_impossible_rate_of_controllers_is_an_error(rate):
-    with pytest.raises(BridgeError, match="controller_rate"):
-        Bridge(load_plan(ARM), options=BridgeOptions(controller_rate=rate)).open()
+def test_an_impossible_rate_of_controllers_is_an_error():
+    for rate in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(BridgeError, match="controller_rate"):
+            Bridge(load_plan(ARM), options=BridgeOptions(controller_rate=rate)).open()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import textwrap
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,6 +22,7 @@ from std_srvs.srv import SetBool, Trigger
 from tf2_msgs.msg import TFMessage
 
 from builders.pendulums import PendulumBackend
+from programs import run_python
 from ros_plans import JOINT_COMMANDS, JOINT_STATES, arm, layout, plan, publisher
 from usd_ros_bridge.backends.base import Capabilities
 from usd_ros_bridge.errors import BridgeError, OptionError
@@ -145,17 +143,10 @@ FOLLOWER = textwrap.dedent(
 )
 
 
+@pytest.mark.process
 def test_a_node_elsewhere_follows_simulated_time(start: Any) -> None:
     running = start(plan(), PendulumBackend(), real_time_factor=4.0)
-    environment = {k: v for k, v in os.environ.items() if k != "_ROS_WHEELS_BOOTSTRAP_COMPLETE"}
-    out = subprocess.run(
-        [sys.executable, "-c", FOLLOWER],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    out = run_python(FOLLOWER)
     assert out.returncode == 0, out.stderr
     times = [int(each) for each in out.stdout.split()]
     assert len(times) == 12
@@ -182,7 +173,11 @@ def test_impossible_options(options: BridgeOptions) -> None:
 # --- Pause, step, reset -------------------------------------------------------------------------------------------
 
 
-def test_services_pause_step_and_reset(start: Any, ros_harness: Any, call: Callable[..., Any]) -> None:
+def test_services_pause_step_and_reset(
+    start: Any, ros_harness: Any, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Time between two messages of /clock in a pause.
+    monkeypatch.setattr(sim_time, "IDLE_NS", 100 * MS)
     clock = Heard(ros_harness, Clock, "/clock", CLOCK_QOS)
     transforms = Heard(ros_harness, TFMessage, "/arm/tf", 1000)
     backend = PendulumBackend(STEP)

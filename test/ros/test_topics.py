@@ -29,23 +29,11 @@ def stamp(message):
     return message.header.stamp.sec * 1_000_000_000 + message.header.stamp.nanosec
 
 
-@pytest.fixture
-def listen(ros_harness):
-    """`listen(type, topic)`: the messages that arrive."""
-
-    def subscribe(message_class, topic, qos=10):
-        received = []
-        ros_harness.node.create_subscription(message_class, topic, received.append, qos)
-        return received
-
-    return subscribe
-
-
-@pytest.mark.parametrize("rate", [20.0, 100.0])
-def test_publisher_meets_its_rate_between_stamps(start, listen, ros_harness, rate):
-    received = listen(JointState, "/arm/joint_states")
+@pytest.mark.parametrize("rate", [50.0, 200.0])
+def test_publisher_meets_its_rate_between_stamps(start, ros_harness, rate):
+    received = ros_harness.listen(JointState, "/arm/joint_states")
     start(plan(publisher("/arm/joint_states", "sensor_msgs/msg/JointState", rate=rate)))
-    count = int(rate)
+    count = 25
     ros_harness.wait_for(lambda: len(received) > count, what=f"{count} joint states")
     stamps = [stamp(message) for message in received]
     seconds = (stamps[count] - stamps[0]) * 1e-9
@@ -55,8 +43,8 @@ def test_publisher_meets_its_rate_between_stamps(start, listen, ros_harness, rat
     assert [stamp(message) for message in received] == sorted({stamp(message) for message in received})
 
 
-def test_a_state_that_came_by_topic_is_published_once(start, listen, ros_harness):
-    received = listen(PoseStamped, "/arm/pose")
+def test_a_state_that_came_by_topic_is_published_once(start, ros_harness):
+    received = ros_harness.listen(PoseStamped, "/arm/pose")
     states = ros_harness.node.create_publisher(JointState, "/arm/joint_states", 10)
     running = start(plan(publisher("/arm/pose", "geometry_msgs/msg/PoseStamped", rate=100.0)), "joint_states")
     ros_harness.wait_for(
@@ -72,12 +60,12 @@ def test_a_state_that_came_by_topic_is_published_once(start, listen, ros_harness
         states.publish(message)
         ros_harness.wait_for(lambda: received and stamp(received[-1]) == seconds * 10**9, what="its pose")  # noqa: B023
         ticks = running.bridge.status().ticks
-        ros_harness.wait_for(lambda: running.bridge.status().ticks > ticks + 10, what="ten ticks more")  # noqa: B023
+        ros_harness.wait_for(lambda: running.bridge.status().ticks > ticks + 3, what="four ticks more")  # noqa: B023
     assert [stamp(message) for message in received] == [5 * 10**9, 6 * 10**9]
 
 
-def test_joint_states_go_out_and_commands_come_in(start, listen, ros_harness):
-    received = listen(JointState, "/arm/joint_states")
+def test_joint_states_go_out_and_commands_come_in(start, ros_harness):
+    received = ros_harness.listen(JointState, "/arm/joint_states")
     commands = ros_harness.node.create_publisher(JointState, "/arm/joint_commands", 10)
     running = start(plan(JOINT_STATES, JOINT_COMMANDS))
     ros_harness.wait_for(
@@ -94,8 +82,8 @@ def test_joint_states_go_out_and_commands_come_in(start, listen, ros_harness):
     ros_harness.wait_for(lambda: received[-1].position[0] == pytest.approx(1.0), what="the upper limit")
 
 
-def test_names_that_nobody_knows_cost_no_more_than_known_ones(start, listen, ros_harness):
-    received = listen(JointState, "/arm/joint_states")
+def test_names_that_nobody_knows_cost_no_more_than_known_ones(start, ros_harness):
+    received = ros_harness.listen(JointState, "/arm/joint_states")
     commands = ros_harness.node.create_publisher(JointState, "/arm/joint_commands", 10)
     running = start(plan(JOINT_STATES, JOINT_COMMANDS))
     ros_harness.wait_for(
@@ -115,8 +103,8 @@ def test_names_that_nobody_knows_cost_no_more_than_known_ones(start, listen, ros
     assert len(running.warnings.entries) < 10
 
 
-def test_poses_in_frames_that_nobody_knows_are_one_report(start, listen, ros_harness):
-    received = listen(JointState, "/arm/joint_states")
+def test_poses_in_frames_that_nobody_knows_are_one_report(start, ros_harness):
+    received = ros_harness.listen(JointState, "/arm/joint_states")
     poses = ros_harness.node.create_publisher(PoseStamped, "/arm/goal", 100)
     running = start(plan(JOINT_STATES, subscription("/arm/goal", "geometry_msgs/msg/PoseStamped")))
     ros_harness.wait_for(
@@ -134,8 +122,8 @@ def test_poses_in_frames_that_nobody_knows_are_one_report(start, listen, ros_har
     assert len(running.warnings.containing("a pose in frame")) == 1
 
 
-def test_array_commands_joints_in_order(start, listen, ros_harness):
-    received = listen(JointState, "/arm/joint_states")
+def test_array_commands_joints_in_order(start, ros_harness):
+    received = ros_harness.listen(JointState, "/arm/joint_states")
     commands = ros_harness.node.create_publisher(Float64MultiArray, "/arm/commands", 10)
     running = start(plan(JOINT_STATES, subscription("/arm/commands", "std_msgs/msg/Float64MultiArray")))
     ros_harness.wait_for(lambda: ros_harness.are_connected(commands, running.bridge), what="the subscription")
@@ -145,10 +133,10 @@ def test_array_commands_joints_in_order(start, listen, ros_harness):
     )
 
 
-def test_twist_moves_the_base_and_odometry_starts_at_the_origin(start, listen, ros_harness):
-    odometry = listen(Odometry, "/arm/odom")
-    velocity = listen(TwistStamped, "/arm/velocity")
-    pose = listen(PoseStamped, "/arm/pose")
+def test_twist_moves_the_base_and_odometry_starts_at_the_origin(start, ros_harness):
+    odometry = ros_harness.listen(Odometry, "/arm/odom")
+    velocity = ros_harness.listen(TwistStamped, "/arm/velocity")
+    pose = ros_harness.listen(PoseStamped, "/arm/pose")
     commands = ros_harness.node.create_publisher(Twist, "/arm/cmd_vel", 10)
     running = start(
         plan(
@@ -176,8 +164,8 @@ def test_twist_moves_the_base_and_odometry_starts_at_the_origin(start, listen, r
     assert pose[-1].header.frame_id == "world"
 
 
-def test_imu_at_rest_feels_gravity_in_its_own_frame(start, listen, ros_harness):
-    received = listen(Imu, "/arm/imu", BEST_EFFORT)
+def test_imu_at_rest_feels_gravity_in_its_own_frame(start, ros_harness):
+    received = ros_harness.listen(Imu, "/arm/imu", BEST_EFFORT)
     tipped = Pose((0.0, 0.0, 0.0), (np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5)))
     start(plan(publisher("/arm/imu", "sensor_msgs/msg/Imu", body_from_prim=tipped, **SENSOR)))
     ros_harness.wait_for(lambda: len(received) > 3, what="imu messages")
@@ -186,8 +174,8 @@ def test_imu_at_rest_feels_gravity_in_its_own_frame(start, listen, ros_harness):
     assert received[-1].orientation.x == pytest.approx(np.sqrt(0.5))
 
 
-def test_camera_info_describes_the_pinhole(start, listen, ros_harness):
-    received = listen(CameraInfo, "/arm/camera_info", BEST_EFFORT)
+def test_camera_info_describes_the_pinhole(start, ros_harness):
+    received = ros_harness.listen(CameraInfo, "/arm/camera_info", BEST_EFFORT)
     start(
         plan(
             publisher(
@@ -223,8 +211,8 @@ def test_what_nothing_feeds_is_silent_and_what_nothing_takes_is_counted(start, r
     assert running.row("/arm/words", "subscription").state == "silent"
 
 
-def test_missing_type_disables_that_interface_alone(start, listen, ros_harness):
-    received = listen(JointState, "/arm/joint_states")
+def test_missing_type_disables_that_interface_alone(start, ros_harness):
+    received = ros_harness.listen(JointState, "/arm/joint_states")
     running = start(
         plan(
             publisher("/arm/odd", "os/msg/system"), publisher("/arm/gone", "std_msgs/msg/Gone"), JOINT_STATES
@@ -261,6 +249,7 @@ def test_match_publisher_follows_what_is_discovered(start, ros_harness, ghosts, 
     node, count = ros_harness.node, Subscription.get_publisher_count
     # As Fast DDS before its pull request 6371, where two of its threads matched at once.
     monkeypatch.setattr(Subscription, "get_publisher_count", lambda self: count(self) + ghosts)
+    monkeypatch.setattr("usd_ros_bridge.ros.endpoints.subscription._GRAPH_LAG_S", 0.3)
     running = start(
         plan(
             subscription(
@@ -318,8 +307,8 @@ def test_incompatible_quality_of_service_names_prim_topic_and_policy(start, ros_
     )
 
 
-def test_status_shows_rates_and_peers(start, listen, ros_harness):
-    received = listen(JointState, "/arm/joint_states")
+def test_status_shows_rates_and_peers(start, ros_harness):
+    received = ros_harness.listen(JointState, "/arm/joint_states")
     running = start(plan(JOINT_STATES))
     ros_harness.wait_for(lambda: len(received) > 20, what="joint states")
     row = running.row("/arm/joint_states")
@@ -339,20 +328,20 @@ def test_status_shows_rates_and_peers(start, listen, ros_harness):
     )
 
 
-def test_remap_rules_apply(start, listen, ros_harness):
-    received = listen(JointState, "/elsewhere")
+def test_remap_rules_apply(start, ros_harness):
+    received = ros_harness.listen(JointState, "/elsewhere")
     running = start(plan(JOINT_STATES), ros_args=["--ros-args", "-r", "/arm/joint_states:=/elsewhere"])
     ros_harness.wait_for(lambda: bool(received), what="joint states on the remapped topic")
     assert running.row("/elsewhere").authored_rate == 50.0
 
 
-def test_nothing_is_written_while_nobody_subscribes(start, listen, ros_harness):
+def test_nothing_is_written_while_nobody_subscribes(start, ros_harness):
     running = start(plan(JOINT_STATES))
     ros_harness.wait_for(lambda: running.bridge.status().ticks > 20, what="twenty ticks")
     for name in ("/arm/joint_states", "/arm/tf"):
         row = running.row(name)
         assert (row.state, row.reason, row.count, row.achieved_rate) == ("idle", "no subscriber", 0, 0.0)
-    received = listen(JointState, "/arm/joint_states")
+    received = ros_harness.listen(JointState, "/arm/joint_states")
     ros_harness.wait_for(lambda: len(received) > 3, what="joint states")
     # A message may be here before it is counted.
     ros_harness.wait_for(lambda: running.row("/arm/joint_states").count >= 4, what="the count")
@@ -371,18 +360,18 @@ def test_a_publisher_is_idle_again_when_its_subscriber_has_gone(start, ros_harne
     ros_harness.wait_for(lambda: running.row("/arm/joint_states").state == "idle", what="an idle publisher")
     count = running.row("/arm/joint_states").count
     ticks = running.bridge.status().ticks
-    ros_harness.wait_for(lambda: running.bridge.status().ticks > ticks + 10, what="ten ticks more")
+    ros_harness.wait_for(lambda: running.bridge.status().ticks > ticks + 3, what="four ticks more")
     assert running.row("/arm/joint_states").count == count
 
 
-def test_latched_publishers_send_without_subscribers(start, listen, ros_harness):
+def test_latched_publishers_send_without_subscribers(start, ros_harness):
     latched = QosPlan(durability="transient_local", depth=1)
     running = start(plan(publisher("/arm/camera_info", "sensor_msgs/msg/CameraInfo", camera=0, qos=latched)))
     ros_harness.wait_for(lambda: running.row("/arm/camera_info").count > 2, what="camera info")
     row = running.row("/arm/camera_info")
     assert (row.state, row.reason, row.matched) == ("active", "", 0)
     running.bridge.stop()
-    late = listen(
+    late = ros_harness.listen(
         CameraInfo, "/arm/camera_info", QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
     )
     ros_harness.wait_for(lambda: bool(late), what="the last camera info")
@@ -396,9 +385,7 @@ def test_benchmarks_force_the_write(start, ros_harness):
         assert (running.row(name).state, running.row(name).matched) == ("active", 0)
 
 
-def test_publishing_that_fails_is_reported_once_and_counted_and_goes_on(
-    start, listen, ros_harness, monkeypatch
-):
+def test_publishing_that_fails_is_reported_once_and_counted_and_goes_on(start, ros_harness, monkeypatch):
     failing = []
 
     class Failing(PublisherHandle):
@@ -414,7 +401,10 @@ def test_publishing_that_fails_is_reported_once_and_counted_and_goes_on(
 
     monkeypatch.setattr("usd_ros_bridge.ros.domains.PublisherHandle", Failing)
     failing.append(True)
-    received, transforms = listen(JointState, "/arm/joint_states"), listen(TFMessage, "/arm/tf")
+    received, transforms = (
+        ros_harness.listen(JointState, "/arm/joint_states"),
+        ros_harness.listen(TFMessage, "/arm/tf"),
+    )
     running = start(plan(JOINT_STATES))
 
     def errors():
@@ -447,8 +437,8 @@ class CameraBackend(NullBackend):
         return SensorSample(prim=prim, stamp_ns=self.sensed_ns, arrays={"data": pixels})
 
 
-def test_a_sensor_of_the_backend_is_published_once_per_measurement(start, listen, ros_harness):
-    received = listen(Image, "/arm/image")
+def test_a_sensor_of_the_backend_is_published_once_per_measurement(start, ros_harness):
+    received = ros_harness.listen(Image, "/arm/image")
     running = start(
         plan(
             publisher("/arm/image", "sensor_msgs/msg/Image", rate=100.0),

@@ -45,18 +45,11 @@ def stamps(message):
     return {each.header.stamp.sec * 1_000_000_000 + each.header.stamp.nanosec for each in message.transforms}
 
 
-@pytest.fixture
-def listen(ros_harness):
-    def subscribe(topic, qos=10):
-        received = []
-        ros_harness.node.create_subscription(TFMessage, topic, received.append, qos)
-        return received
-
-    return subscribe
-
-
-def test_declared_transforms_are_served_by_the_bridges_own(start, listen, ros_harness):
-    moving, static = listen("/robot/tf"), listen("/robot/tf_static", STATIC)
+def test_declared_transforms_are_served_by_the_bridges_own(start, ros_harness):
+    moving, static = (
+        ros_harness.listen(TFMessage, "/robot/tf"),
+        ros_harness.listen(TFMessage, "/robot/tf_static", STATIC),
+    )
     start(load_plan(str(ASSETS / "topic_offered.usda")))
     ros_harness.wait_for(lambda: len(moving) > 5 and static, what="transforms")
     assert parents(moving[-1]) == {"link": "base"}
@@ -65,8 +58,11 @@ def test_declared_transforms_are_served_by_the_bridges_own(start, listen, ros_ha
         assert ros_harness.node.count_publishers(topic) == 1
 
 
-def test_moving_frames_go_to_tf_and_static_ones_to_tf_static(start, listen, ros_harness):
-    moving, static = listen("/arm/tf"), listen("/arm/tf_static", STATIC)
+def test_moving_frames_go_to_tf_and_static_ones_to_tf_static(start, ros_harness):
+    moving, static = (
+        ros_harness.listen(TFMessage, "/arm/tf"),
+        ros_harness.listen(TFMessage, "/arm/tf_static", STATIC),
+    )
     start(plan())
     ros_harness.wait_for(lambda: len(moving) > 5 and static, what="transforms")
     assert parents(moving[0]) == {"base": "world", "link": "base"}
@@ -78,8 +74,8 @@ def test_moving_frames_go_to_tf_and_static_ones_to_tf_static(start, listen, ros_
     assert flat == sorted(set(flat))
 
 
-def test_transforms_follow_the_joint(start, listen, ros_harness):
-    moving = listen("/arm/tf")
+def test_transforms_follow_the_joint(start, ros_harness):
+    moving = ros_harness.listen(TFMessage, "/arm/tf")
     commands = ros_harness.node.create_publisher(JointState, "/arm/joint_commands", 10)
     running = start(plan(JOINT_COMMANDS))
     ros_harness.wait_for(
@@ -96,8 +92,8 @@ def test_transforms_follow_the_joint(start, listen, ros_harness):
     assert rotation().w == pytest.approx(np.cos(0.5))
 
 
-def test_quality_of_service_is_that_of_tf2(start, listen, ros_harness):
-    moving = listen("/arm/tf")
+def test_quality_of_service_is_that_of_tf2(start, ros_harness):
+    moving = ros_harness.listen(TFMessage, "/arm/tf")
     start(plan())
     ros_harness.wait_for(lambda: bool(moving), what="transforms")
     # It is made after the other one, and announced after it.
@@ -117,16 +113,16 @@ def test_quality_of_service_is_that_of_tf2(start, listen, ros_harness):
     )
 
 
-def test_a_late_joiner_gets_every_robot_of_a_shared_static_topic(start, listen, ros_harness):
+def test_a_late_joiner_gets_every_robot_of_a_shared_static_topic(start, ros_harness):
     second = TfOutput(tf="/tf", tf_static="/tf_static", prefix="second/")
     robots = (
         arm(outputs=(GLOBAL,)),
         arm("/second", path="/second", row=1, index=1, outputs=(second,)),
     )
-    moving = listen("/tf")
+    moving = ros_harness.listen(TFMessage, "/tf")
     start(plan(robots=robots, layout=layout("/arm", "/second")))
     ros_harness.wait_for(lambda: len(moving) > 4, what="the bridge to run")
-    late = listen("/tf_static", STATIC)
+    late = ros_harness.listen(TFMessage, "/tf_static", STATIC)
     ros_harness.wait_for(lambda: bool(late), what="static transforms")
     assert parents(late[0]) == {"arm/tool": "arm/link", "second/tool": "second/link"}
     shown = {frozenset(parents(message).items()) for message in moving}
@@ -136,9 +132,9 @@ def test_a_late_joiner_gets_every_robot_of_a_shared_static_topic(start, listen, 
     }
 
 
-def test_both_outputs_come_from_one_computation(start, listen, ros_harness):
+def test_both_outputs_come_from_one_computation(start, ros_harness):
     outputs = (TfOutput(tf="/arm/tf", tf_static="/arm/tf_static"), GLOBAL)
-    namespaced, everywhere = listen("/arm/tf"), listen("/tf")
+    namespaced, everywhere = ros_harness.listen(TFMessage, "/arm/tf"), ros_harness.listen(TFMessage, "/tf")
     start(plan(robots=(arm(outputs=outputs),)))
 
     def common():
@@ -148,8 +144,8 @@ def test_both_outputs_come_from_one_computation(start, listen, ros_harness):
     assert parents(everywhere[0]) == {"arm/base": "world", "arm/link": "arm/base"}
 
 
-def test_a_base_that_something_else_places_is_left_out(start, listen, ros_harness):
-    moving = listen("/arm/tf")
+def test_a_base_that_something_else_places_is_left_out(start, ros_harness):
+    moving = ros_harness.listen(TFMessage, "/arm/tf")
     start(plan(robots=(replace(arm(), base_transform="none"),)))
     ros_harness.wait_for(lambda: bool(moving), what="transforms")
     assert parents(moving[0]) == {"link": "base"}
@@ -171,10 +167,8 @@ class BrokenBackend(NullBackend):
         return state
 
 
-def test_a_frame_that_is_not_finite_is_dropped_and_a_backend_that_raises_stops_nothing(
-    start, listen, ros_harness
-):
-    moving = listen("/arm/tf")
+def test_a_frame_that_is_not_finite_is_dropped_and_a_backend_that_raises_stops_nothing(start, ros_harness):
+    moving = ros_harness.listen(TFMessage, "/arm/tf")
     running = start(plan(JOINT_STATES), BrokenBackend())
     ros_harness.wait_for(lambda: len(moving) > 5, what="transforms")
     assert {frozenset(parents(message)) for message in moving} == {frozenset({"base"})}
@@ -183,13 +177,13 @@ def test_a_frame_that_is_not_finite_is_dropped_and_a_backend_that_raises_stops_n
     assert running.bridge.status().backend_errors > 1
 
 
-def test_an_emitter_or_a_callback_that_raises_does_not_stop_tf(start, listen, ros_harness, monkeypatch):
+def test_an_emitter_or_a_callback_that_raises_does_not_stop_tf(start, ros_harness, monkeypatch):
     def broken(_):
         raise ValueError("cannot read this")
 
     codec = MessageCodec(decode=broken)
     monkeypatch.setattr("usd_ros_bridge.ros.endpoints.factory.CODECS", {"sensor_msgs/msg/JointState": codec})
-    moving = listen("/arm/tf")
+    moving = ros_harness.listen(TFMessage, "/arm/tf")
     commands = ros_harness.node.create_publisher(JointState, "/arm/joint_commands", 10)
     running = start(plan(JOINT_COMMANDS))
 
@@ -212,7 +206,10 @@ def test_an_emitter_or_a_callback_that_raises_does_not_stop_tf(start, listen, ro
 
 @pytest.mark.parametrize("topic", ["/arm/tf", "/arm/tf_static"])
 @pytest.mark.parametrize("parent", ["base", "somewhere"])
-def test_another_publisher_of_the_same_frame_is_reported_once_by_name(start, ros_harness, topic, parent):
+def test_another_publisher_of_the_same_frame_is_reported_once_by_name(
+    start, ros_harness, monkeypatch, topic, parent
+):
+    monkeypatch.setattr("usd_ros_bridge.ros.tf.broadcaster.CHECK_RATE", 20.0)
     running = start(plan())
     qos = STATIC if topic.endswith("static") else 10
     other = ros_harness.node.create_publisher(TFMessage, topic, qos)
@@ -227,12 +224,12 @@ def test_another_publisher_of_the_same_frame_is_reported_once_by_name(start, ros
     assert len(running.warnings.containing("one parent")) == 1
 
 
-def test_another_publisher_of_other_frames_is_welcome(start, ros_harness, listen, monkeypatch):
+def test_another_publisher_of_other_frames_is_welcome(start, ros_harness, monkeypatch):
     monkeypatch.setattr("usd_ros_bridge.ros.tf.monitor.SUBSCRIBED_S", 0.2)
     # Again and again: the test may get no time to run while the guard listens.
     monkeypatch.setattr("usd_ros_bridge.ros.tf.monitor.AGAIN_S", 0.3)
     monkeypatch.setattr("usd_ros_bridge.ros.tf.broadcaster.CHECK_RATE", 20.0)
-    moving = listen("/arm/tf")
+    moving = ros_harness.listen(TFMessage, "/arm/tf")
     running = start(plan())
     other = ros_harness.node.create_publisher(TFMessage, "/arm/tf", 10)
     transform = TransformStamped()
@@ -249,13 +246,13 @@ def test_another_publisher_of_other_frames_is_welcome(start, ros_harness, listen
 
 
 def test_transforms_without_a_template_are_message_objects_with_the_same_content(
-    start, listen, ros_harness, monkeypatch
+    start, ros_harness, monkeypatch
 ):
     def refuse(message):
         raise TemplateError("no template today")
 
     monkeypatch.setattr("usd_ros_bridge.ros.codecs.message_encoder.Template", refuse)
-    moving = listen("/arm/tf")
+    moving = ros_harness.listen(TFMessage, "/arm/tf")
     running = start(plan())
     ros_harness.wait_for(lambda: len(moving) > 3, what="transforms")
     assert parents(moving[-1]) == {"base": "world", "link": "base"}
@@ -410,12 +407,12 @@ def test_each_robot_is_sent_with_its_own_stamp_where_states_come_by_topic(as_bat
     assert not reports
 
 
-def test_a_robot_whose_frames_are_all_static_has_no_publisher_of_moving_ones(start, listen, ros_harness):
+def test_a_robot_whose_frames_are_all_static_has_no_publisher_of_moving_ones(start, ros_harness):
     robot = PlanBuilder().robot("/post", tf_outputs=(TfOutput(tf="/post/tf", tf_static="/post/tf_static"),))
     robot.body("base")
     robot.joint("anchor", "", "base", kind="fixed")
     robot.fixed_frame("lamp", "base", Pose((0.0, 0.0, 2.0)))
-    static = listen("/post/tf_static", STATIC)
+    static = ros_harness.listen(TFMessage, "/post/tf_static", STATIC)
     running = start(robot.plan.build())
     ros_harness.wait_for(lambda: bool(static), what="static transforms")
     assert "lamp" in parents(static[0])
@@ -439,10 +436,8 @@ def anchored_arm():
     return robot.plan.build()
 
 
-def test_frames_that_only_rotate_have_their_translations_after_a_reset_and_from_the_next_bridge(
-    listen, ros_harness
-):
-    moving = listen("/arm/tf", 100)
+def test_frames_that_only_rotate_have_their_translations_after_a_reset_and_from_the_next_bridge(ros_harness):
+    moving = ros_harness.listen(TFMessage, "/arm/tf", 100)
     described = anchored_arm()
     position = np.zeros(2)
     warnings = []

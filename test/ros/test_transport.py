@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import struct
 import subprocess
@@ -22,6 +21,7 @@ from sensor_msgs.msg import Image
 
 import discovery_servers
 from own_process import own_process
+from programs import run_python
 from ros_plans import plan
 from usd_ros_bridge.ros import transport
 from usd_ros_bridge.ros.bridge import Bridge
@@ -144,12 +144,14 @@ def discovery_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterato
         yield
 
 
+@pytest.mark.process
 @needs_room
 def test_most_images_of_another_process_arrive(ros_harness: Any) -> None:
     most_images_arrive(ros_harness)
 
 
 # Longer than the process may take that runs it: what that one prints is in the report.
+@pytest.mark.process
 @pytest.mark.timeout(300)
 @pytest.mark.process
 @needs_room
@@ -195,6 +197,7 @@ def most_images_arrive(ros_harness: Any) -> None:
     assert not [path for path in own if Path(path).exists()]
 
 
+@pytest.mark.process
 @needs_room
 @pytest.mark.parametrize(
     ("variables", "expected"),
@@ -216,6 +219,7 @@ def test_the_node_uses_it_unless_the_user_chose(
     assert not [path for path in mapped if Path(path).exists()]
 
 
+@pytest.mark.process
 @needs_room
 @pytest.mark.parametrize(
     ("backend", "in_file", "expected"),
@@ -294,6 +298,7 @@ def test_a_publication_mode_of_the_user_is_kept(
     assert transport.has_discovery_thread()
 
 
+@pytest.mark.process
 @needs_room
 @pytest.mark.parametrize("mode", [None, "SYNCHRONOUS", "ASYNCHRONOUS", "AUTO"])
 def test_a_node_starts_in_every_publication_mode(mode: str | None) -> None:
@@ -306,18 +311,7 @@ def test_a_node_starts_in_every_publication_mode(mode: str | None) -> None:
         "print(domains.main.node.get_name())\n"
         "domains.close()\n"
     )
-    chosen = {} if mode is None else {MODE: mode}
-    variables = {key: value for key, value in os.environ.items() if key not in (*VARIABLES, MODE)} | chosen
-    # The wheels' start-up mark would keep a child Python from finding its libraries.
-    variables.pop("_ROS_WHEELS_BOOTSTRAP_COMPLETE", None)
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        env=variables,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    done = run_python(script, env={} if mode is None else {MODE: mode}, without=(*VARIABLES, MODE))
     assert (done.returncode, done.stdout.split()) == (0, ["starts"]), done.stderr
 
 
@@ -360,22 +354,18 @@ for way in ("plain", "limited"):
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.process
 @needs_room
-def test_lists_of_endpoints_are_not_sent_with_each_endpoint() -> None:
+def test_lists_of_endpoints_are_not_sent_with_each_endpoint(own_network: list[str]) -> None:
     """A process whose lists are limited sends far less than a plain one, which sends 8 E^2 bytes of lists."""
     if transport._profiles_variable() != "FASTDDS_DEFAULT_PROFILES_FILE":  # noqa: SLF001 - which Fast DDS this is
         pytest.skip("the limit needs Fast DDS 3")
-    # The loopback of a network namespace carries nothing else.
-    namespace = ["unshare", "-rn", "sh", "-c", 'ip link set lo up && exec "$@"', "-"]
-    if not shutil.which("unshare") or subprocess.run([*namespace, "true"], check=False).returncode:
-        pytest.skip("no network namespace can be made here: unshare -rn")
     publishers = 2500
     variables = {**os.environ, "ROS_AUTOMATIC_DISCOVERY_RANGE": "SYSTEM_DEFAULT"}
     variables.pop("_ROS_WHEELS_BOOTSTRAP_COMPLETE", None)
     done = subprocess.run(
         [
-            *(*namespace, sys.executable, "-c", f"ENVIRONMENT = {variables!r}\n{SEEN_BY_UDP}"),
+            # The loopback of a network namespace carries nothing else.
+            *(*own_network, sys.executable, "-c", f"ENVIRONMENT = {variables!r}\n{SEEN_BY_UDP}"),
             *(MANY_PUBLISHERS, str(publishers)),
         ],
         env={**variables, "FASTDDS_DEFAULT_PROFILES_FILE": str(LOOPBACK_UDP)},
@@ -389,13 +379,14 @@ def test_lists_of_endpoints_are_not_sent_with_each_endpoint() -> None:
     assert sent["limited"] < sent["plain"] / 2
 
 
-@pytest.mark.parametrize("variable", VARIABLES)
-@pytest.mark.parametrize("value", ["somewhere.xml", ""])
-def test_a_variable_of_the_user_is_left_alone(environment: dict[str, str], variable: str, value: str) -> None:
-    environment[variable] = value
-    before = dict(environment)
-    assert not transport.use_large_message_transport()
-    assert environment == before
+def test_a_variable_of_the_user_is_left_alone(environment: dict[str, str]) -> None:
+    for value in ("somewhere.xml", ""):
+        for variable in VARIABLES:
+            environment[variable] = value
+            before = dict(environment)
+            assert not transport.use_large_message_transport()
+            assert environment == before
+            del environment[variable]
 
 
 @pytest.mark.parametrize("name", ["DEFAULT_FASTDDS_PROFILES.xml", "DEFAULT_FASTRTPS_PROFILES.xml"])
@@ -417,16 +408,11 @@ def test_another_middleware_is_left_alone(
     assert environment == before
 
 
-@pytest.mark.parametrize(
-    ("free_bytes", "expected"), [(8 * 2**30, 64 * 2**20), (64 * 2**20, 16 * 2**20), (0, 0)]
-)
-def test_a_segment_takes_a_quarter_of_what_is_free_at_most(
-    monkeypatch: pytest.MonkeyPatch, free_bytes: int, expected: int
-) -> None:
-    monkeypatch.setattr(
-        transport.os, "statvfs", lambda _: SimpleNamespace(f_bavail=free_bytes // 4096, f_frsize=4096)
-    )
-    assert transport.segment_bytes() == expected
+def test_a_segment_takes_a_quarter_of_what_is_free_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    for free_bytes, expected in ((8 * 2**30, 64 * 2**20), (64 * 2**20, 16 * 2**20), (0, 0)):
+        free = SimpleNamespace(f_bavail=free_bytes // 4096, f_frsize=4096)
+        monkeypatch.setattr(transport.os, "statvfs", lambda _, free=free: free)
+        assert transport.segment_bytes() == expected
 
 
 def _no_shared_memory(_: object) -> Any:
@@ -474,11 +460,13 @@ def may_mount() -> bool:
 
 
 @pytest.mark.parametrize("discovery_range", ["LOCALHOST", "SUBNET"])
-def test_a_node_with_shared_memory_that_is_nearly_full_says_so(discovery_range: str) -> None:
+def test_a_node_with_shared_memory_that_is_nearly_full_says_so(
+    own_network: list[str], discovery_range: str
+) -> None:
     if not may_mount():
         pytest.skip("this user may not mount a small /dev/shm for a process")
     mounted = 'mount -t tmpfs -o size=600k none /dev/shm && exec "$@"'
-    command = ["unshare", "-rm", "sh", "-c", mounted, "sh", *NODE]
+    command = [*own_network, "unshare", "-rm", "sh", "-c", mounted, "sh", *NODE]
     with child(command, ROS_AUTOMATIC_DISCOVERY_RANGE=discovery_range) as node:
         assert "KiB free: messages go by UDP alone" in line_with(node, "KiB free")
         line_with(node, "ready")
@@ -513,6 +501,7 @@ rclpy.shutdown()
 """
 
 
+@pytest.mark.process
 def test_the_shipped_profile_keeps_to_udp_on_the_loopback() -> None:
     variables = {f"{name}_DEFAULT_PROFILES_FILE": str(LOOPBACK_UDP) for name in ("FASTDDS", "FASTRTPS")}
     with child(

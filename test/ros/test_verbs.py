@@ -43,6 +43,7 @@ from usd_ros_bridge.ros.message_text import message_to_csv
 from usd_ros_bridge.ros_domains import reserve_domain
 
 pytestmark = [
+    pytest.mark.app,
     pytest.mark.skipif(
         importlib.util.find_spec("ros2cli") is not None, reason="with ros2cli, `ros2` is the one to use"
     ),
@@ -426,8 +427,7 @@ def test_bw_prints_the_size_of_messages(ros_harness: Any) -> None:
 
 
 def test_pub_sends_what_is_written(ros_harness: Any) -> None:
-    messages: list[Any] = []
-    ros_harness.node.create_subscription(TwistStamped, "/written", messages.append, 10)
+    messages: list[Any] = ros_harness.listen(TwistStamped, "/written")
     values = "{header: auto, twist: {linear: {x: 1e-3}, angular: {z: 2}}}"
     before = ros_harness.node.get_clock().now().nanoseconds
     # In a process of its own: within one, a reliable message is lost that is sent before both ends are discovered.
@@ -451,8 +451,7 @@ def test_pub_ends_after_the_last_message() -> None:
 
 
 def test_pub_repeats_until_it_is_interrupted(ros_harness: Any) -> None:
-    messages: list[Any] = []
-    ros_harness.node.create_subscription(String, "/repeated", messages.append, 10)
+    messages: list[Any] = ros_harness.listen(String, "/repeated")
     with spawn(
         "topic", "pub", "-r", "50", "-w", "1", "-p", "3", "/repeated", "std_msgs/msg/String", "data: 5"
     ) as pub:
@@ -464,8 +463,7 @@ def test_pub_repeats_until_it_is_interrupted(ros_harness: Any) -> None:
 
 
 def test_pub_sends_the_messages_of_a_file(ros_harness: Any, tmp_path: Path) -> None:
-    messages: list[Any] = []
-    ros_harness.node.create_subscription(String, "/filed", messages.append, 10)
+    messages: list[Any] = ros_harness.listen(String, "/filed")
     file = tmp_path / "messages.yaml"
     file.write_text("data: one\n---\ndata: two\n---\n")
     arguments = ("--yaml-file", str(file), "-w", "1", "-r", "20", "--keep-alive", "60")

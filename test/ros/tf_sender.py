@@ -1,16 +1,18 @@
-"""A node in a process of its own that sends transforms until its standard input ends: what the TF guard is to find.
+"""A node that sends transforms, in a participant of its own: what the TF guard is to find.
 
     python tf_sender.py NAME NAMESPACE TOPIC PARENT CHILD [PARENT CHILD ...]
 
-A topic that ends in `_static` is latched and gets one message; another one gets one 50 times a second.
+sends until its standard input ends. A topic that ends in `_static` is latched and gets one message; another one gets
+one 50 times a second.
 """
 
 from __future__ import annotations
 
-import select
+import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,7 +23,22 @@ PERIOD_S = 0.02
 def sending(
     topic: str, *edges: tuple[str, str], node: str = "sender", namespace: str = "/"
 ) -> Iterator[None]:
-    """Has another process send `(parent, child)` transforms for the duration of a `with` block."""
+    """Send `(parent, child)` transforms for the duration of a `with` block, from a thread and a context of its own."""
+    ended = threading.Event()
+    thread = threading.Thread(target=send, args=(node, namespace, topic, edges, ended.wait))
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+@contextmanager
+def sending_process(
+    topic: str, *edges: tuple[str, str], node: str = "sender", namespace: str = "/"
+) -> Iterator[None]:
+    """As `sending`, from another process."""
     words = [word for edge in edges for word in edge]
     process = subprocess.Popen(
         [sys.executable, str(Path(__file__)), node, namespace, topic, *words], stdin=subprocess.PIPE
@@ -34,35 +51,46 @@ def sending(
         assert process.wait(60.0) == 0
 
 
-def main(name: str, namespace: str, topic: str, *words: str) -> None:
-    """Sends until standard input ends."""
+def send(
+    name: str, namespace: str, topic: str, edges: Sequence[tuple[str, str]], ended: Callable[[float], bool]
+) -> None:
+    """Send until `ended(seconds)`, which waits as long, says so."""
     import rclpy
     from geometry_msgs.msg import TransformStamped
+    from rclpy.context import Context
     from rclpy.qos import DurabilityPolicy, QoSProfile
+    from rclpy.signals import SignalHandlerOptions
     from tf2_msgs.msg import TFMessage
 
-    rclpy.init()
-    node = rclpy.create_node(name, namespace=namespace)
-    transforms = []
-    for parent, child in zip(words[::2], words[1::2], strict=True):
-        transform = TransformStamped()
-        transform.header.frame_id, transform.child_frame_id = parent, child
-        transforms.append(transform)
-    if topic.endswith("_static"):
-        publisher = node.create_publisher(
-            TFMessage, topic, QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-        )
-        publisher.publish(TFMessage(transforms=transforms))
-    else:
-        publisher = node.create_publisher(TFMessage, topic, 10)
-    while not select.select([sys.stdin], [], [], PERIOD_S)[0]:
-        if not topic.endswith("_static"):
-            for transform in transforms:
+    context = Context()
+    rclpy.init(
+        context=context,
+        domain_id=int(os.environ["ROS_DOMAIN_ID"]),
+        signal_handler_options=SignalHandlerOptions.NO,
+    )
+    node = rclpy.create_node(name, namespace=namespace, context=context)
+    latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    is_static = topic.endswith("_static")
+    publisher = node.create_publisher(TFMessage, topic, latched if is_static else 10)
+    message = TFMessage()
+    for parent, child in edges:
+        message.transforms.append(TransformStamped(child_frame_id=child))
+        message.transforms[-1].header.frame_id = parent
+    publisher.publish(message)
+    while not ended(PERIOD_S):
+        if not is_static:
+            for transform in message.transforms:
                 transform.header.stamp = node.get_clock().now().to_msg()
-            publisher.publish(TFMessage(transforms=transforms))
+            publisher.publish(message)
     node.destroy_node()
-    rclpy.shutdown()
+    context.try_shutdown()
+
+
+def _main(name: str, namespace: str, topic: str, *words: str) -> None:
+    ended = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+    send(name, namespace, topic, tuple(zip(words[::2], words[1::2], strict=True)), ended.wait)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    _main(*sys.argv[1:])

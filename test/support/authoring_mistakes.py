@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,13 +50,22 @@ class Mistake:
 
     def make(self, folder: Path) -> Path:
         """Copy the example into a folder, make the mistake, and return the entry layer."""
-        copy = folder / self.asset
-        shutil.copytree(EXAMPLES / self.asset, copy)
-        edited = copy / self.layer
+        return make([self], folder)
+
+
+def make(mistakes: Sequence[Mistake], folder: Path) -> Path:
+    """Copy the example into a folder, make all of these mistakes in it, and return the entry layer."""
+    (example,) = {each.asset for each in mistakes}
+    copy = folder / example
+    shutil.copytree(EXAMPLES / example, copy)
+    for mistake in mistakes:
+        edited = copy / mistake.layer
         text = edited.read_text(encoding="utf-8")
-        assert text.count(self.old) == 1, f"{self.old!r} occurs {text.count(self.old)} times in {edited}"
-        edited.write_text(text.replace(self.old, self.new), encoding="utf-8")
-        return copy / f"{self.asset}.usda"
+        assert text.count(mistake.old) == 1, (
+            f"{mistake.old!r} occurs {text.count(mistake.old)} times in {edited}"
+        )
+        edited.write_text(text.replace(mistake.old, mistake.new), encoding="utf-8")
+    return copy / f"{example}.usda"
 
 
 SCAN = """    {

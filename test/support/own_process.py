@@ -40,5 +40,5 @@ def own_process(function: Callable[..., None]) -> Callable[..., None]:
             pytest.skip(skipped[0].partition(": ")[2])
 
     run.__name__, run.__doc__, run.__module__ = function.__name__, function.__doc__, function.__module__
-    run.pytestmark = getattr(function, "pytestmark", [])  # type: ignore[attr-defined]
+    run.pytestmark = [*getattr(function, "pytestmark", []), pytest.mark.process]  # type: ignore[attr-defined]
     return run

@@ -53,6 +53,7 @@ SAMPLE = "sample"
 MARK_OF_FIXTURE = {
     "bridge_process": "process",
     "mesh_server": "process",
+    "own_network": "process",
     "planner": "process",
     "program": "process",
     "suite": "process",
