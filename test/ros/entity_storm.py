@@ -240,7 +240,7 @@ def cycle(count: int, seed: int) -> None:
     profiles = (kept, QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT))
     with tempfile.TemporaryDirectory() as folder, _peer() as node:
         asset = Path(folder) / "storm.usda"
-        asset.write_text(stage_text())
+        asset.write_text(stage_text(), encoding="utf-8")
         publishers = [
             node.create_publisher(Twist, f"/robot/{name}", profiles[index % 2])
             for index, name in enumerate(TOPICS)

@@ -136,7 +136,7 @@ def _held(bridge: Any) -> Held:
     ctypes.CDLL(None).malloc_trim(0)
     node = bridge.node
     groups = (node.publishers, node.subscriptions, node.services, node.clients, node.waitables, node.timers)
-    status = Path("/proc/self/status").read_text().split("VmRSS:")[1].split()[0]
+    status = Path("/proc/self/status").read_text(encoding="utf-8").split("VmRSS:")[1].split()[0]
     return Held(
         rss=int(status) * 1024,
         blocks=sys.getallocatedblocks(),

@@ -169,7 +169,7 @@ class Victim:
         environment = {
             key: value for key, value in os.environ.items() if key != "_ROS_WHEELS_BOOTSTRAP_COMPLETE"
         }
-        with log.open("w") as output:
+        with log.open("w", encoding="utf-8") as output:
             self.child = subprocess.Popen(
                 [*COMMAND, *arguments], stdout=output, stderr=subprocess.STDOUT, env=environment
             )
@@ -186,7 +186,7 @@ class Victim:
         self._latest = now
 
     def memory_kb(self) -> int:
-        status = Path(f"/proc/{self.child.pid}/status").read_text()
+        status = Path(f"/proc/{self.child.pid}/status").read_text(encoding="utf-8")
         return int(re.search(r"VmRSS:\s+(\d+)", status)[1])
 
     def fault_after(self, attack: Attack, peer: Peer) -> str:
@@ -214,7 +214,7 @@ class Victim:
         return ""
 
     def lines(self) -> int:
-        return self._log.read_text(errors="replace").count("\n")
+        return self._log.read_text(errors="replace", encoding="utf-8").count("\n")
 
     def close(self) -> None:
         self._harness.node.destroy_subscription(self._subscription)
@@ -260,7 +260,7 @@ def faults(harness: Any, arguments: list[str], tmp_path: Path, tf: str, chosen: 
 @pytest.mark.timeout(400)
 def test_a_robot_of_joints_withstands_its_peers(ros_harness: Any, tmp_path: Path) -> None:
     asset = tmp_path / "arm.usda"
-    asset.write_text(ARM)
+    asset.write_text(ARM, encoding="utf-8")
     arguments = [str(asset), "--backend", "kinematic"]
     assert faults(ros_harness, arguments, tmp_path, "/arm/tf", ON_JOINTS) == ""
 
@@ -274,7 +274,9 @@ def uris(tmp_path: Path) -> tuple[str, ...]:
     (roots / "directory.usda").mkdir()
     (roots / "device.usda").symlink_to("/dev/zero")
     (roots / "outside.usda").symlink_to("/etc/passwd")
-    (roots / "reads_a_fifo.usda").write_text("#usda 1.0\n(\n    subLayers = [@./fifo.usda@]\n)\n")
+    (roots / "reads_a_fifo.usda").write_text(
+        "#usda 1.0\n(\n    subLayers = [@./fifo.usda@]\n)\n", encoding="utf-8"
+    )
     return tuple(str(path) for path in sorted(roots.iterdir()))
 
 

@@ -116,7 +116,7 @@ def test_the_rovers_headlights_are_switched(start, ask):
 
 
 def test_a_trigger_blinks_what_stands_beside_it(start, ask, tmp_path):
-    (tmp_path / "tower.usda").write_text(BLINKER)
+    (tmp_path / "tower.usda").write_text(BLINKER, encoding="utf-8")
     plan = load_plan(tmp_path / "tower.usda")
     running = start(plan)
     for state in ("hidden", "visible", "hidden"):
@@ -130,7 +130,7 @@ def test_a_trigger_blinks_what_stands_beside_it(start, ask, tmp_path):
 
 
 def test_services_of_the_whole_robot_switch_none_of_its_lights(start, ask, tmp_path):
-    (tmp_path / "tower.usda").write_text(BLINKER)
+    (tmp_path / "tower.usda").write_text(BLINKER, encoding="utf-8")
     plan = load_plan(tmp_path / "tower.usda")
     running = start(plan)
     for answer in (ask(Trigger, "/estop"), ask(SetBool, "/enable", data=False)):

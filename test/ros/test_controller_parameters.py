@@ -408,7 +408,8 @@ def test_a_plan_without_a_stage_says_that_it_cannot_enable(
 def test_a_parameter_file_holds_before_the_first_tick(tmp_path: Path, rover_plan: Any) -> None:
     file = tmp_path / "parameters.yaml"
     file.write_text(
-        f"/**:\n  ros__parameters:\n    enabled:\n      {DRIVE}: false\n    {DRIVE}:\n      cmd_vel_timeout: 1.5\n"
+        f"/**:\n  ros__parameters:\n    enabled:\n      {DRIVE}: false\n    {DRIVE}:\n      cmd_vel_timeout: 1.5\n",
+        encoding="utf-8",
     )
     with Bridge(
         rover_plan, options=BridgeOptions(ros_args=["--ros-args", "--params-file", str(file)])

@@ -91,7 +91,7 @@ def test_meshes_are_files_that_a_description_names(start, ros_harness, mesh_dire
 
 def test_a_directory_that_cannot_be_written_costs_the_meshes_alone(start, ros_harness, tmp_path):
     blocked = tmp_path / "file"
-    blocked.write_text("no directory")
+    blocked.write_text("no directory", encoding="utf-8")
     running = start(load_plan(ARM), mesh_directory=blocked / "meshes")
     received = ros_harness.listen(String, "/arm/robot_description", LATCHED)
     ros_harness.wait_for(lambda: received, what="the description")

@@ -309,7 +309,7 @@ with Bridge(plan, "kinematic", node=node, options=BridgeOptions(threaded=False))
 @pytest.mark.parametrize("mode", ["poll", "step", "node"])
 def test_a_host_without_threads_changes_a_bridge_of_two_domains(mode, domain_id, other_domain_id, tmp_path):
     asset = tmp_path / "world.usda"
-    asset.write_text(TWO_DOMAINS.replace("OTHER", str(other_domain_id)))
+    asset.write_text(TWO_DOMAINS.replace("OTHER", str(other_domain_id)), encoding="utf-8")
     # One thread that waits for itself never ends.
     done = run_python(CHANGING_HOST, asset, mode, env={"ROS_DOMAIN_ID": str(domain_id)})
     assert done.returncode == 0, done.stderr

@@ -516,7 +516,7 @@ def test_meshes_of_the_description_are_served_and_no_other_file(serve: Serve, tm
         assert client.asset(uri) == Path(uri.removeprefix("file://")).read_bytes()
     (meshes / "link.stl").symlink_to(secret)
     (meshes / "folder.stl").mkdir()
-    (meshes / "notes.txt").write_text("text")
+    (meshes / "notes.txt").write_text("text", encoding="utf-8")
     base = meshes.as_uri()
     for uri in (
         secret.as_uri(), f"{base}/../secret.stl", f"{base}/%2e%2e/secret.stl", f"{base}/..%2fsecret.stl",
@@ -900,7 +900,7 @@ def test_a_call_that_has_failed_is_not_made_later(domain_id: int, monkeypatch: p
 
 
 def test_the_command_of_the_tour_serves_and_ends(domain_id: int, tmp_path: Path) -> None:
-    tour = (ROOT / "docs" / "start" / "tour.md").read_text()
+    tour = (ROOT / "docs" / "start" / "tour.md").read_text(encoding="utf-8")
     (line,) = re.findall(r"^usd_ros_bridge (run .* --foxglove)$", tour, re.MULTILINE)
     port = free_port()
     environment = {

@@ -425,7 +425,7 @@ def test_handlers_of_a_package_see_the_same(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_the_documented_handler(monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (ROOT / "docs" / "reference" / "handlers.md").read_text()
+    page = (ROOT / "docs" / "reference" / "handlers.md").read_text(encoding="utf-8")
     (block,) = [
         each.split("```")[0]
         for each in page.split("```python\n")[1:]

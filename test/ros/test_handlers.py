@@ -162,12 +162,16 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator:
     """`install(name, code, entry points)`: a distribution as an installer leaves it behind."""
 
     def make(name: str, code: str, **entries: str) -> None:
-        (tmp_path / f"{name}.py").write_text(dedent(code))
+        (tmp_path / f"{name}.py").write_text(dedent(code), encoding="utf-8")
         info = tmp_path / f"{name}-1.0.dist-info"
         info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n", encoding="utf-8"
+        )
         lines = [f"{entry} = {value}" for entry, value in entries.items()]
-        (info / "entry_points.txt").write_text("\n".join(["[usd_ros_bridge.handlers]", *lines, ""]))
+        (info / "entry_points.txt").write_text(
+            "\n".join(["[usd_ros_bridge.handlers]", *lines, ""]), encoding="utf-8"
+        )
 
     monkeypatch.syspath_prepend(str(tmp_path))
     yield make
@@ -196,7 +200,7 @@ def test_an_installed_package_binds_what_it_serves(install, handlers):
 
 def test_the_documented_distribution_binds(install, handlers):
     page = Path(__file__).parents[2] / "docs" / "reference" / "handlers.md"
-    text = page.read_text()
+    text = page.read_text(encoding="utf-8")
     code = next(block for block in text.split("```python\n")[1:] if block.startswith("def bind")).split(
         "```"
     )[0]
@@ -247,7 +251,7 @@ def test_a_package_that_fails_is_one_warning_and_binds_nothing(install, handlers
 
 def test_an_asset_cannot_name_code(install, tmp_path, start):
     """What stands in an asset is compared with what is installed, and never looked for."""
-    (tmp_path / "evil_code.py").write_text("raise SystemExit('executed')")
+    (tmp_path / "evil_code.py").write_text("raise SystemExit('executed')", encoding="utf-8")
     evil = ServicePlan(path="/arm/evil_code", role="server", name="/arm/evil_code", type="evil_code/srv/Bind")
     named = ServicePlan(
         path="/arm/bind", role="server", name="/arm/evil_code/bind", type="std_srvs/srv/Empty"

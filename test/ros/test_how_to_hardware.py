@@ -23,7 +23,7 @@ FILES = {block.title: block.text for block in blocks(page_path("ros2_control_har
 def plan(tmp_path: Path):
     (tmp_path / "arm").symlink_to(ARM)
     asset = tmp_path / "arm_ros2_control.usda"
-    asset.write_text(FILES["arm_ros2_control.usda"])
+    asset.write_text(FILES["arm_ros2_control.usda"], encoding="utf-8")
     return load_plan(asset, physics=True)
 
 

@@ -13,13 +13,13 @@ from usd_ros_bridge import load_plan
 pytestmark = pytest.mark.docs
 
 FILES = {block.title: block.text for block in blocks(page_path("silent_topic.md")) if block.title}
-SAYS = page_path("silent_topic.md").read_text()
+SAYS = page_path("silent_topic.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture
 def running(tmp_path, start):
     asset = tmp_path / "station.usda"
-    asset.write_text(FILES["station.usda"])
+    asset.write_text(FILES["station.usda"], encoding="utf-8")
     return start(load_plan(asset), "kinematic")
 
 

@@ -111,13 +111,13 @@ def test_variants(arm: Any) -> None:
 @pytest.mark.storm
 def test_reload(start: Any, edited_asset: Path) -> None:
     bridge = start(load_plan(edited_asset), "kinematic").bridge
-    text = edited_asset.read_text()
+    text = edited_asset.read_text(encoding="utf-8")
     changed = text.replace('"rover"', '"wanderer"')
     assert changed != text
 
     def change() -> None:
         for each in (changed, text):
-            edited_asset.write_text(each)
+            edited_asset.write_text(each, encoding="utf-8")
             bridge.reload().result(TIMEOUT_S)
 
     assert grown(change) == {}

@@ -312,26 +312,32 @@ def test_an_edit_by_the_bridge_is_an_edit_of_its_stage(start, edited_asset):
 def test_files_are_read_again(start, edited_asset):
     bridge = start(load_plan(edited_asset)).bridge
     before = publishers(bridge)
-    text = edited_asset.read_text()
+    text = edited_asset.read_text(encoding="utf-8")
     edited_asset.write_text(
-        text.replace('string ros:topic:name = "upper_pose"', 'string ros:topic:name = "elbow_pose"')
+        text.replace('string ros:topic:name = "upper_pose"', 'string ros:topic:name = "elbow_pose"'),
+        encoding="utf-8",
     )
     report = bridge.reload().result(TIMEOUT_S)
     assert (report.opened, report.closed) == (("publisher /arm/elbow_pose",), ("publisher /arm/upper_pose",))
     assert publishers(bridge)[STATES] is before[STATES]
-    edited_asset.write_text(text)
+    edited_asset.write_text(text, encoding="utf-8")
     bridge.reload().result(TIMEOUT_S)
     assert "/arm/upper_pose" in names(bridge)
 
 
 def test_findings_of_a_change_name_the_line_of_the_file_that_was_read_again(start, edited_asset):
     bridge = start(load_plan(edited_asset)).bridge
-    text = edited_asset.read_text()
-    edited_asset.write_text(text.replace('ros:topic:name = "upper_pose"', 'ros:topic:name = "upper pose"'))
+    text = edited_asset.read_text(encoding="utf-8")
+    edited_asset.write_text(
+        text.replace('ros:topic:name = "upper_pose"', 'ros:topic:name = "upper pose"'), encoding="utf-8"
+    )
     (found,) = bridge.reload().result(TIMEOUT_S).found
     assert (found.code, found.layer) == ("2.3.name", str(edited_asset))
-    assert '"upper pose"' in edited_asset.read_text().splitlines()[found.line - 1]
-    edited_asset.write_text(edited_asset.read_text().replace("def Xform", "\n# moved\ndef Xform", 1))
+    assert '"upper pose"' in edited_asset.read_text(encoding="utf-8").splitlines()[found.line - 1]
+    edited_asset.write_text(
+        edited_asset.read_text(encoding="utf-8").replace("def Xform", "\n# moved\ndef Xform", 1),
+        encoding="utf-8",
+    )
     assert bridge.reload().result(TIMEOUT_S).found == ()
     assert {each.line for each in bridge.plan.diagnostics if each == found} == {found.line + 2}
 
@@ -340,8 +346,10 @@ def test_a_misspelt_attribute_that_comes_while_the_bridge_runs_is_a_warning_with
     start, edited_asset
 ):
     running = start(load_plan(edited_asset))
-    text = edited_asset.read_text()
-    edited_asset.write_text(text.replace('ros:topic:name = "upper_pose"', 'ros:topic:nmae = "upper_pose"'))
+    text = edited_asset.read_text(encoding="utf-8")
+    edited_asset.write_text(
+        text.replace('ros:topic:name = "upper_pose"', 'ros:topic:nmae = "upper_pose"'), encoding="utf-8"
+    )
     running.bridge.reload().result(TIMEOUT_S)
     assert running.warnings.containing(
         "ros:topic:nmae", "did you mean ros:topic:name?", f"{edited_asset.name}:"
@@ -452,7 +460,7 @@ def test_a_simulation_goes_on_from_where_it_is(start, tmp_path):
     pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
     world = Path(__file__).parents[2] / "examples" / "rover" / "world.usda"
     path = tmp_path / "mast.usda"
-    path.write_text(MAST.replace("WORLD", str(world)))
+    path.write_text(MAST.replace("WORLD", str(world)), encoding="utf-8")
     plan = load_plan(path, physics=True, read_options=ReadOptions(variants=mast("off")))
     running = start(plan, "mujoco")
     bridge = running.bridge

@@ -112,7 +112,7 @@ STATES, OFF, FAULTY, SCAN = "/robot/states", "/robot/off", "/robot/faulty", "/ro
 @pytest.fixture
 def asset(tmp_path: Path) -> Path:
     path = tmp_path / "robot.usda"
-    path.write_text(ASSET)
+    path.write_text(ASSET, encoding="utf-8")
     return path
 
 
@@ -329,7 +329,7 @@ def test_what_is_refused_when_it_is_planned_is_set_back(live: Callable[..., Live
     with pytest.raises(Exception, match="not now"):
         here.bridge.change(edit=_fail).result(60.0)
     # The context goes away in the file: nothing can be planned that is accepted.
-    asset.write_text(NO_CONTEXT)
+    asset.write_text(NO_CONTEXT, encoding="utf-8")
     with pytest.raises(Exception, match="RosContextAPI"):
         here.bridge.reload().result(60.0)
     assert here.parameters.set("frame_prefix", "left_") == ""
@@ -338,7 +338,7 @@ def test_what_is_refused_when_it_is_planned_is_set_back(live: Callable[..., Live
         lambda: here.running.warnings.containing("frame_prefix", "set back"), what="the report"
     )
     assert here.bridge.plan.options.frame_prefix == ""
-    asset.write_text(ASSET)
+    asset.write_text(ASSET, encoding="utf-8")
     here.bridge.reload().result(60.0)
     assert here.parameters.set("frame_prefix", "left_") == ""
     here.harness.wait_for(lambda: here.bridge.plan.options.frame_prefix == "left_", what="the prefix")
@@ -450,7 +450,7 @@ def reload(ros_harness: Any) -> Iterator[Callable[[], tuple[bool, str]]]:
 def test_reload_goes_on_with_what_the_file_is(live: Callable[..., Live], asset: Path, reload: Any) -> None:
     here = live()
     publisher = here.publisher()
-    asset.write_text(ASSET.replace('"off"', '"other"'))
+    asset.write_text(ASSET.replace('"off"', '"other"'), encoding="utf-8")
     done, message = reload()
     assert done, message
     assert "unchanged" in message
@@ -462,7 +462,7 @@ def test_reload_goes_on_with_what_the_file_is(live: Callable[..., Live], asset: 
         (ASSET.replace('    defaultPrim = "robot"\n', ""), "default prim"),
         (NO_CONTEXT, "RosContextAPI"),
     ):
-        asset.write_text(text)
+        asset.write_text(text, encoding="utf-8")
         done, message = reload()
         assert (done, reason in message) == (False, True), message
         assert message.isprintable(), message
@@ -470,7 +470,7 @@ def test_reload_goes_on_with_what_the_file_is(live: Callable[..., Live], asset: 
     asset.unlink()
     done, message = reload()
     assert (done, "No such file" in message) == (False, True)
-    asset.write_text(ASSET)
+    asset.write_text(ASSET, encoding="utf-8")
     assert reload()[0]
     here.harness.wait_for(lambda: f"enabled.{OFF}" in here.parameters.names(), what="parameters")
 
@@ -480,21 +480,25 @@ def test_files_that_change_are_followed(live: Callable[..., Live], asset: Path) 
     here = live(watch=True)
     publisher = here.publisher()
     part = asset.with_name("part.usda")
-    part.write_text(ASSET.replace('"robot"', '"part"').replace('= "states"', '= "part_states"'))
+    part.write_text(
+        ASSET.replace('"robot"', '"part"').replace('= "states"', '= "part_states"'), encoding="utf-8"
+    )
     reference = 'def Xform "more" (references = @part.usda@) {\n    }\n    def Xform "base"'
-    asset.write_text(ASSET.replace('def Xform "base"', reference))
+    asset.write_text(ASSET.replace('def Xform "base"', reference), encoding="utf-8")
     here.wait_for_names(there=("/robot/part/part_states", "/robot/states"))
     # What is new is followed, too.
-    part.write_text(part.read_text().replace('= "part_states"', '= "states_of_part"'))
+    part.write_text(
+        part.read_text(encoding="utf-8").replace('= "part_states"', '= "states_of_part"'), encoding="utf-8"
+    )
     here.wait_for_names(there=("/robot/part/states_of_part",), gone=("/robot/part/part_states",))
     # Half a file changes nothing; neither does one that goes.
-    whole = part.read_text()
-    part.write_text(whole[:-3])
+    whole = part.read_text(encoding="utf-8")
+    part.write_text(whole[:-3], encoding="utf-8")
     here.harness.wait_for(lambda: here.running.warnings.containing("cannot read 'part.usda'"), what="report")
     part.unlink()
     here.harness.wait_for(lambda: here.running.warnings.containing("No such file"), what="report")
     assert "/robot/part/states_of_part" in here.names()
-    part.write_text(whole.replace('= "states_of_part"', '= "back"'))
+    part.write_text(whole.replace('= "states_of_part"', '= "back"'), encoding="utf-8")
     here.wait_for_names(there=("/robot/part/back",))
     assert here.publisher() is publisher
 
@@ -505,7 +509,7 @@ def test_a_file_that_is_saved_during_the_start_is_read_again(
     pytest.importorskip("watchfiles", reason="watchfiles is not installed: make setup")
     plan = plan_of(asset)
     # The bridge opens only after this.
-    asset.write_text(ASSET.replace('= "states"', '= "saved_states"'))
+    asset.write_text(ASSET.replace('= "states"', '= "saved_states"'), encoding="utf-8")
     here = Live(ros_harness, start(plan, watch=True))
     here.wait_for_names(there=("/robot/saved_states",), gone=("/robot/states",))
 

@@ -83,7 +83,11 @@ class Terminal:
 
     def view(self) -> int:
         """Return the process that draws: the one whose program serves the view."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        children = (
+            Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+            .read_text(encoding="utf-8")
+            .split()
+        )
         views = [pid for pid in map(int, children) if b"live_app" in command_line(pid)]
         return views[0] if views else 0
 

@@ -48,7 +48,7 @@ def arm(start: Any) -> Any:
 
 
 def load(files: dict[str, Path], name: str) -> Any:
-    return yaml.safe_load(files[name].read_text())
+    return yaml.safe_load(files[name].read_text(encoding="utf-8"))
 
 
 def movable(urdf: ET.Element) -> dict[str, ET.Element]:
@@ -56,7 +56,7 @@ def movable(urdf: ET.Element) -> dict[str, ET.Element]:
 
 
 def test_the_srdf_names_links_and_joints_of_the_urdf(files: dict[str, Path], urdf: ET.Element) -> None:
-    srdf = ET.fromstring(files["arm.srdf"].read_text())
+    srdf = ET.fromstring(files["arm.srdf"].read_text(encoding="utf-8"))
     links = {link.get("name") for link in urdf.findall("link")}
     assert srdf.get("name") == urdf.get("name")
     for chain in srdf.iter("chain"):
@@ -70,7 +70,7 @@ def test_the_srdf_names_links_and_joints_of_the_urdf(files: dict[str, Path], urd
 
 
 def test_the_chain_has_the_joints_of_the_controller(files: dict[str, Path], urdf: ET.Element) -> None:
-    chain = ET.fromstring(files["arm.srdf"].read_text()).find("group/chain")
+    chain = ET.fromstring(files["arm.srdf"].read_text(encoding="utf-8")).find("group/chain")
     assert chain is not None
     above = {joint.find("child").get("link"): joint for joint in urdf.findall("joint")}  # type: ignore[union-attr]
     link, joints = chain.get("tip_link"), []
@@ -85,7 +85,7 @@ def test_the_chain_has_the_joints_of_the_controller(files: dict[str, Path], urdf
 
 def test_neighbours_that_collide_may_touch(files: dict[str, Path], urdf: ET.Element) -> None:
     """Links that a joint connects and both have colliders."""
-    srdf = ET.fromstring(files["arm.srdf"].read_text())
+    srdf = ET.fromstring(files["arm.srdf"].read_text(encoding="utf-8"))
     disabled = {frozenset((pair.get("link1"), pair.get("link2"))) for pair in srdf.iter("disable_collisions")}
     colliding = {link.get("name") for link in urdf.findall("link") if link.find("collision") is not None}
     neighbours = {
@@ -99,7 +99,7 @@ def test_neighbours_that_collide_may_touch(files: dict[str, Path], urdf: ET.Elem
 
 def test_states_and_limits_are_within_those_of_the_urdf(files: dict[str, Path], urdf: ET.Element) -> None:
     limits = {name: joint.find("limit").attrib for name, joint in movable(urdf).items()}  # type: ignore[union-attr]
-    for joint in ET.fromstring(files["arm.srdf"].read_text()).findall("group_state/joint"):
+    for joint in ET.fromstring(files["arm.srdf"].read_text(encoding="utf-8")).findall("group_state/joint"):
         limit = limits[joint.get("name", "")]
         assert float(limit["lower"]) <= float(joint.get("value", "")) <= float(limit["upper"]) + 1e-6
     authored = load(files, "joint_limits.yaml")["joint_limits"]
@@ -111,7 +111,10 @@ def test_states_and_limits_are_within_those_of_the_urdf(files: dict[str, Path], 
 
 
 def test_kinematics_and_planning_name_groups_and_pipelines(files: dict[str, Path]) -> None:
-    groups = {group.get("name") for group in ET.fromstring(files["arm.srdf"].read_text()).findall("group")}
+    groups = {
+        group.get("name")
+        for group in ET.fromstring(files["arm.srdf"].read_text(encoding="utf-8")).findall("group")
+    }
     assert set(load(files, "kinematics.yaml")) <= groups
     planning = load(files, "planning.yaml")
     assert planning["default_planning_pipeline"] in planning["planning_pipelines"]

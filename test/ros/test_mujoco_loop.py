@@ -62,7 +62,7 @@ def loop() -> Iterator[subprocess.Popen[str]]:
 
 
 def test_the_script_fits_on_a_screen() -> None:
-    assert len(SCRIPT.read_text().splitlines()) < 40
+    assert len(SCRIPT.read_text(encoding="utf-8").splitlines()) < 40
 
 
 def test_joint_states_and_transforms_are_those_of_mujoco(ros_harness: Any, loop: Any) -> None:

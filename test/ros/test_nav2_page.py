@@ -44,7 +44,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
 
 @pytest.fixture
 def nav2(files: dict[str, Path]) -> dict[str, Any]:
-    return yaml.safe_load(files["nav2.yaml"].read_text())["rover"]
+    return yaml.safe_load(files["nav2.yaml"].read_text(encoding="utf-8"))["rover"]
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_every_node_gets_its_parameters_from_the_file(
 def test_the_launch_file_starts_the_nodes_of_the_parameter_file(
     files: dict[str, Path], nav2: dict[str, Any]
 ) -> None:
-    tree = ast.parse(files["nav2.launch.py"].read_text())
+    tree = ast.parse(files["nav2.launch.py"].read_text(encoding="utf-8"))
     (packages,) = [
         ast.literal_eval(statement.value)
         for statement in tree.body
@@ -187,7 +187,7 @@ def test_the_rover_drives_on_what_nav2_sends(
 
 def test_the_goal_of_the_page_is_free_in_its_world(files: dict[str, Path]) -> None:
     """The path of drive.py, which is also the goal of Nav2, keeps 0.35 m from every wall."""
-    tree = ast.parse(files["drive.py"].read_text())
+    tree = ast.parse(files["drive.py"].read_text(encoding="utf-8"))
     (corners,) = [
         ast.literal_eval(statement.value.args[0])
         for statement in tree.body

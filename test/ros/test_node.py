@@ -65,7 +65,7 @@ def call(capfd):
 
 def fast_dds_files(process_id):
     """Shared-memory files that a process maps."""
-    maps = Path(f"/proc/{process_id}/maps").read_text()
+    maps = Path(f"/proc/{process_id}/maps").read_text(encoding="utf-8")
     return {line.split()[-1] for line in maps.splitlines() if "/dev/shm/fast" in line}
 
 
@@ -78,7 +78,7 @@ def test_an_asset_with_many_faults_does_not_flood_the_log(program, tmp_path):
     topics = "".join(topic.format(index=index) for index in range(150))
     head = '#usda 1.0\n(defaultPrim = "robot")\ndef Xform "robot" (prepend apiSchemas = ["RosContextAPI"])\n{'
     asset = tmp_path / "faulty.usda"
-    asset.write_text(f"{head}{topics}\n}}\n")
+    asset.write_text(f"{head}{topics}\n}}\n", encoding="utf-8")
     process = program(node_command(f"asset:={asset}"))
     process.wait_for_line("more diagnostics of the asset are not shown")
     process.process.send_signal(signal.SIGINT)
@@ -159,7 +159,7 @@ if __name__ == "__main__":
 def test_sigint_in_the_first_second_is_no_traceback_of_the_package(tmp_path, name, arguments):
     """What Python prints of its own start, with the .pth files of the environment, is not the package's."""
     script = tmp_path / name
-    script.write_text(SCRIPT.format(name=name))
+    script.write_text(SCRIPT.format(name=name), encoding="utf-8")
     numbers = random.Random(name)
     for _ in range(STARTS):
         delay = numbers.uniform(0.02, 1.0)
@@ -298,7 +298,7 @@ def test_arrays_of_nothing_are_taken_for_nothing(program, tmp_path):
     names = ("variants", "packages", "backend_options")
     lines = [f"    {name}: {value}\n" for name, value in zip(names, ("[]", "['']", "[]"), strict=True)]
     file = tmp_path / "parameters.yaml"
-    file.write_text("/**:\n  ros__parameters:\n" + "".join(lines))
+    file.write_text("/**:\n  ros__parameters:\n" + "".join(lines), encoding="utf-8")
     program([*node_command(f"asset:={ROBOT}"), "--params-file", str(file)]).wait_for_line("ready")
 
 

@@ -40,7 +40,8 @@ def test_unknown_parameters_are_warnings_with_suggestions(run: Callable[..., str
     file.write_text(
         "/**:\n  ros__parameters:\n    frame_prefx: left_\n"
         "usd_ros_bridge:\n  ros__parameters:\n    base_transfrm: none\n"
-        "another_node:\n  ros__parameters:\n    clock_rte: 3.0\n"
+        "another_node:\n  ros__parameters:\n    clock_rte: 3.0\n",
+        encoding="utf-8",
     )
     given = ("-p", "tf_rat:=3.0", "-p", "enabled./rover/lidr_link:=false", "--params-file", str(file))
     output = run(ROVER, "--backend", "null", "--ros-args", *given)
@@ -76,7 +77,7 @@ def test_integers_count_as_numbers_at_the_start(
     else:
         file = tmp_path / "parameters.yaml"
         content = "".join(f"    {name}: {value}\n" for name, value in values.items())
-        file.write_text(f"/**:\n  ros__parameters:\n{content}")
+        file.write_text(f"/**:\n  ros__parameters:\n{content}", encoding="utf-8")
         given = ["--params-file", str(file)]
     run(ROVER, "--backend", "null", "--ros-args", *given)
     client = ParameterClient(ros_harness)

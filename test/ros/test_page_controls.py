@@ -603,7 +603,7 @@ def test_a_variant_that_planning_refuses_is_set_back_with_the_reason(ros_harness
     # The reason comes by another topic, and may be late.
     monkeypatch.setattr(variant_controls, "_REASON_S", 60.0)
     asset = tmp_path / "robot.usda"
-    asset.write_text(CONTEXT_AS_A_VARIANT)
+    asset.write_text(CONTEXT_AS_A_VARIANT, encoding="utf-8")
     bridge = Bridge(load_plan(asset), "kinematic")
     thread = threading.Thread(target=bridge.spin)
     bridge.open()

@@ -199,7 +199,7 @@ def test_a_browser_that_keeps_its_caller_waiting_keeps_nobody_else(
     begin: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     browser = tmp_path / "browser"
-    browser.write_text('#!/bin/sh\necho "browser $$"\nexec tail -f /dev/null\n')
+    browser.write_text('#!/bin/sh\necho "browser $$"\nexec tail -f /dev/null\n', encoding="utf-8")
     browser.chmod(0o755)
     monkeypatch.setenv("BROWSER", str(browser))
     run = begin("view", "--example", "arm", "--open")

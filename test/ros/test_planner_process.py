@@ -51,7 +51,7 @@ class Node(LoggedProcess):
         return self.log
 
     def has_openusd(self):
-        return "/pxr/" in Path(f"/proc/{self.pid}/maps").read_text()
+        return "/pxr/" in Path(f"/proc/{self.pid}/maps").read_text(encoding="utf-8")
 
     def planner(self):
         """The planner process, as soon as it runs its program."""
@@ -63,12 +63,12 @@ class Node(LoggedProcess):
 
     def had_child(self):
         """Whether the node had a process of its own that has ended, and was waited for."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         # Times of the children, in user and kernel mode: fields 16 and 17 of proc(5).
         return int(fields[13]) + int(fields[14]) > 0
 
     def _find_planner(self):
-        for number in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split():
+        for number in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text(encoding="utf-8").split():
             # A process that has ended since then has no files there.
             with suppress(OSError):
                 if b"planner_process" in Path(f"/proc/{number}/cmdline").read_bytes():
@@ -141,7 +141,7 @@ def stop_before_its_job(node):
 
 def is_alive(process):
     try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+        state = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
     except OSError:
         return False
     return state != "Z"

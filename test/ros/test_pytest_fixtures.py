@@ -146,9 +146,14 @@ def test_what_fails_shows_log_and_recording(suite: Suite) -> None:
         r"action /arm/move: no server within 0.5 s",
     ):
         assert re.search(line, output, re.MULTILINE), (line, output)
-    files = dict(line.split() for line in (suite.folder / "killed.files").read_text().splitlines())
+    files = dict(
+        line.split() for line in (suite.folder / "killed.files").read_text(encoding="utf-8").splitlines()
+    )
     ports = range(
-        *(7400 + 250 * (int((suite.folder / "killed.domain").read_text()) + each) for each in (0, 1))
+        *(
+            7400 + 250 * (int((suite.folder / "killed.domain").read_text(encoding="utf-8")) + each)
+            for each in (0, 1)
+        )
     )
     # Fast DDS also has ports of no domain, which the next process of any domain takes over.
     own = {path: int(number) for number, path in files.items() if port_of(path) in (-1, *ports)}
@@ -216,7 +221,7 @@ def test_the_documented_tests_pass(suite: Suite) -> None:
     pages = [block for block in blocks(page_path("testing.md")) if block.language == "python"]
     documented = [block for block in pages if "testing.launch" not in block.text]
     for number, block in enumerate(documented):
-        (suite.folder / f"test_block_{number}.py").write_text(block.text)
+        (suite.folder / f"test_block_{number}.py").write_text(block.text, encoding="utf-8")
     assert len(documented[0].text.splitlines()) <= 25
     assert "1 passed" in suite.passes("--update", "-k", "plan", "--ignore=examples")
     assert "5 passed" in suite.passes("--ignore=examples")

@@ -536,13 +536,13 @@ def test_a_full_disk_ends_the_recording_with_one_warning_and_not_the_run(tmp_pat
 )
 def test_mistakes_are_one_line(arguments: list[str], message: str, tmp_path: Path, domain_id: int) -> None:
     there = tmp_path / "there.mcap"
-    there.write_text("mine")
+    there.write_text("mine", encoding="utf-8")
     names = {"there": str(there), "folder": str(tmp_path)}
     done = run_command("run", str(ARM), "--no-live", *(each.format(**names) for each in arguments))
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == f"usd_ros_bridge: {message.format(**names)}"
     assert "Traceback" not in done.stderr
-    assert there.read_text() == "mine"
+    assert there.read_text(encoding="utf-8") == "mine"
 
 
 def test_a_bridge_refuses_a_file_that_exists_before_it_opens_anything(tmp_path: Path) -> None:
@@ -555,9 +555,9 @@ def test_a_bridge_refuses_a_file_that_exists_before_it_opens_anything(tmp_path: 
 
 def test_what_is_no_recording_cannot_be_recovered(tmp_path: Path) -> None:
     other = tmp_path / "notes.txt"
-    other.write_text("these are my notes, and no MCAP file")
+    other.write_text("these are my notes, and no MCAP file", encoding="utf-8")
     done = run_command("recover", str(other))
     assert done.returncode == 2
     assert f"{other} is no MCAP file" in done.stderr
-    assert other.read_text().startswith("these are my notes")
+    assert other.read_text(encoding="utf-8").startswith("these are my notes")
     assert [each.name for each in tmp_path.iterdir()] == ["notes.txt"]

@@ -17,7 +17,7 @@ from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.ros.bridge import Bridge
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "reference" / "remote_control.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "remote_control.md").read_text(encoding="utf-8")
 ROVER = ROOT / "examples" / "rover" / "rover.usda"
 LEVELS = ("all", "read_only", "none")
 

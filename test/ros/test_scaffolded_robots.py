@@ -25,7 +25,7 @@ from usd_ros_bridge.usd import quiet
 def test_a_cart_drives_ahead(start: Any, ros_harness: Any, tmp_path: Path) -> None:
     asset = tmp_path / "robot.usda"
     wheels = (("left_wheel", (0.0, 0.2, 0.0)), ("right_wheel", (0.0, -0.2, 0.0)))
-    asset.write_text(HEADER.format(name="robot") + cart(*wheels, drive=(0.0, 10.0)))
+    asset.write_text(HEADER.format(name="robot") + cart(*wheels, drive=(0.0, 10.0)), encoding="utf-8")
     with quiet():
         plan = scaffold(asset, tmp_path / "ros.usda").plan
     start(plan)
@@ -80,7 +80,7 @@ def test_an_arm_that_had_no_drives_reaches_its_goal_in_mujoco(
         joint("elbow", "/robot/upper", "/robot/lower", at=(0.3, 0, 0), limits=(-170, 170)),
     )
     asset = tmp_path / "robot.usda"
-    asset.write_text(HEADER.format(name="robot") + text)
+    asset.write_text(HEADER.format(name="robot") + text, encoding="utf-8")
     with quiet():
         plan = load_plan(scaffold(asset, tmp_path / "ros.usda", "--drives").path, physics=True)
     start(plan, "mujoco")

@@ -80,7 +80,7 @@ def seasons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(str(EXAMPLE))
     monkeypatch.syspath_prepend(str(site))
     file = tmp_path / "seasons.usda"
-    file.write_text(SEASONS.format(kiln=EXAMPLE / "thermal_array" / "kiln.usda"))
+    file.write_text(SEASONS.format(kiln=EXAMPLE / "thermal_array" / "kiln.usda"), encoding="utf-8")
     return file
 
 

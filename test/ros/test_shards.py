@@ -154,15 +154,15 @@ def test_files_of_other_robots_are_watched(tmp_path: Path, start: Any, ros_harne
     }\n"""
     )
     for name in ("a", "b"):
-        (tmp_path / f"{name}.usda").write_text(robot % name)
+        (tmp_path / f"{name}.usda").write_text(robot % name, encoding="utf-8")
     members = "".join(
         f'def Xform "{name}" ( prepend references = @./{name}.usda@ ) {{\n}}\n' for name in ("a", "b")
     )
     asset = tmp_path / "world.usda"
-    asset.write_text(HEAD + 'def Xform "World" {\n' + members + "}\n")
+    asset.write_text(HEAD + 'def Xform "World" {\n' + members + "}\n", encoding="utf-8")
     here = Fleet(ros_harness, start, asset, PlanOptions(contexts=("/World/a",)), watch=True)
     assert here.hidden() == ["/World/b"]
-    (tmp_path / "b.usda").write_text(robot % "renamed")
+    (tmp_path / "b.usda").write_text(robot % "renamed", encoding="utf-8")
     here.harness.wait_for(
         lambda: here.bridge.plan.context_namespaces == ("a", "renamed"), what="the new name"
     )
@@ -192,7 +192,8 @@ def test_variants_of_other_robots_may_be_selected(tmp_path: Path, start: Any, ro
         }
     }
 }
-"""
+""",
+        encoding="utf-8",
     )
     here = Fleet(ros_harness, start, asset, PlanOptions(contexts=("/World/a",)))
     assert "has no variant 'three'" in here.parameters.set("variants", ["/World/b:kind=three"])

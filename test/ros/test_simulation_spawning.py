@@ -48,11 +48,11 @@ def Cube "box" (
 
 @pytest.fixture
 def assets(tmp_path):
-    (tmp_path / "box.usda").write_text(BOX)
-    (tmp_path / "empty.usda").write_text("#usda 1.0\n")
-    (tmp_path / "broken.usda").write_text("this is no USD")
+    (tmp_path / "box.usda").write_text(BOX, encoding="utf-8")
+    (tmp_path / "empty.usda").write_text("#usda 1.0\n", encoding="utf-8")
+    (tmp_path / "broken.usda").write_text("this is no USD", encoding="utf-8")
     missing = BOX.replace("prepend apiSchemas", "references = @./gone.usda@\n    prepend apiSchemas")
-    (tmp_path / "missing.usda").write_text(missing)
+    (tmp_path / "missing.usda").write_text(missing, encoding="utf-8")
     return tmp_path
 
 
@@ -282,7 +282,7 @@ def test_files_outside_of_the_roots_are_not_found_by_links_either(tmp_path):
     inside, outside = tmp_path / "inside", tmp_path / "outside"
     for folder in (inside, outside):
         folder.mkdir()
-        (folder / "box.usda").write_text(BOX)
+        (folder / "box.usda").write_text(BOX, encoding="utf-8")
     (inside / "link.usda").symlink_to(outside / "box.usda")
     roots = (inside.resolve(),)
     assert find_file("box.usda", roots) == inside / "box.usda"

@@ -62,12 +62,12 @@ def launched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return what makes a run of a launch file, in a domain of its own."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    (programs / "ros2").write_text(ROS2.format(python=sys.executable))
+    (programs / "ros2").write_text(ROS2.format(python=sys.executable), encoding="utf-8")
     (programs / "ros2").chmod(0o755)
     monkeypatch.setenv("PATH", str(programs), prepend=":")
 
     def make(text: str, *, stop: dict[str, StopCondition] | None = None, **driver: Any) -> RunOutcome:
-        (tmp_path / "drive.launch.py").write_text(text)
+        (tmp_path / "drive.launch.py").write_text(text, encoding="utf-8")
         sweep = Sweep(
             name="s",
             asset=str(WORLD),

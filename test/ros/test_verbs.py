@@ -465,7 +465,7 @@ def test_pub_repeats_until_it_is_interrupted(ros_harness: Any) -> None:
 def test_pub_sends_the_messages_of_a_file(ros_harness: Any, tmp_path: Path) -> None:
     messages: list[Any] = ros_harness.listen(String, "/filed")
     file = tmp_path / "messages.yaml"
-    file.write_text("data: one\n---\ndata: two\n---\n")
+    file.write_text("data: one\n---\ndata: two\n---\n", encoding="utf-8")
     arguments = ("--yaml-file", str(file), "-w", "1", "-r", "20", "--keep-alive", "60")
     with spawn("topic", "pub", *arguments, "/filed", "std_msgs/msg/String") as pub:
         ros_harness.wait_for(lambda: len(messages) == 2, timeout=60.0, what="messages")
@@ -757,7 +757,7 @@ def test_an_interrupted_wait_ends_without_a_traceback() -> None:
 
 
 def test_ros2cli_is_preferred_where_it_is_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "ros2").write_text("#!/bin/sh\n")
+    (tmp_path / "ros2").write_text("#!/bin/sh\n", encoding="utf-8")
     (tmp_path / "ros2").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     line = failure("topic", "echo", "/rover/imu", "--field", "header.frame id", status=2)
