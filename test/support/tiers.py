@@ -37,7 +37,7 @@ TIERS = {
 }
 MARKS = {
     "process": Mark("all", "starts a process"),
-    "storm": Mark("all", "floods a bridge, attacks it, or looks for leaks"),
+    "storm": Mark("all", "floods a bridge, attacks it, or checks for leaks"),
     "every_type": Mark("all", "goes over all installed message types"),
     "app": Mark("all", "tests an app: page, terminal, recordings, sweeps, fleets, reports, import, graph"),
     "heavy": Mark(
