@@ -35,10 +35,10 @@ class StandInBuffer:
         assert cache_time.nanoseconds == 10 * SECOND
         self._static, self._buffer = [], TransformBuffer()
 
-    def set_transform(self, transform, authority):
+    def set_transform(self, transform, _):
         self._buffer.add([transform], static=False)
 
-    def set_transform_static(self, transform, authority):
+    def set_transform_static(self, transform, _):
         self._static.append(transform)
         self._buffer.add([transform], static=True)
 

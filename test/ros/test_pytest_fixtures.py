@@ -72,8 +72,14 @@ def test_messages_and_transforms(
     with pytest.raises(pytest.fail.Exception, match=r"a miracle: not within 0 s"):
         wait_for(lambda: False, timeout=0.0, what="a miracle")
     for arguments, message in (
-        ({"where": lambda _: False}, r"none of \d+ messages on /rover/odom .* is as awaited; the last one: nav_"),
-        ({"type": JointState}, r"/rover/odom is of type nav_msgs/msg/Odometry, not sensor_msgs/msg/JointState"),
+        (
+            {"where": lambda _: False},
+            r"none of \d+ messages on /rover/odom .* is as awaited; the last one: nav_",
+        ),
+        (
+            {"type": JointState},
+            r"/rover/odom is of type nav_msgs/msg/Odometry, not sensor_msgs/msg/JointState",
+        ),
     ):
         with pytest.raises(pytest.fail.Exception, match=message):
             wait_for_message("/rover/odom", timeout=0.3, **arguments)

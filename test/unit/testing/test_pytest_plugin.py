@@ -368,7 +368,7 @@ def test_a_snapshot_is_compared_and_written_again(
         check_snapshot(active_test.load_plan(asset), snapshot, update=update)
 
     asset.write_text(COUNTER, encoding="utf-8")
-    with pytest.raises(pytest.fail.Exception, match="there is no snapshot .*: `pytest --update` writes it"):
+    with pytest.raises(pytest.fail.Exception, match=r"there is no snapshot .*: `pytest --update` writes it"):
         check()
     check(update=True)
     check()
@@ -381,7 +381,7 @@ def test_a_snapshot_is_compared_and_written_again(
     assert '-   "name": "/robot/count",' in str(caught.value)
     assert '+   "name": "/robot/number",' in str(caught.value)
     assert "`pytest --update` writes it" in str(caught.value)
-    with pytest.raises(pytest.fail.Exception, match="there is no snapshot .*plan_snapshots/no_such.json"):
+    with pytest.raises(pytest.fail.Exception, match=r"there is no snapshot .*plan_snapshots/no_such.json"):
         plan_snapshot(asset, name="no_such")
 
 

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("rclpy", reason="rclpy is not installed: make setup, or source ROS 2")
-
 from geometry_msgs.msg import TransformStamped
 
 from usd_ros_bridge.testing.transform_buffer import TransformBuffer, UnknownTransformError, only_namespace
+
+pytest.importorskip("rclpy", reason="rclpy is not installed: make setup, or source ROS 2")
 
 
 def transform(parent: str, child: str, x: float, *, time_s: int = 0) -> Any:
