@@ -106,7 +106,12 @@ def test_interfaces_that_are_not_as_planned(rover: Any, assert_interfaces: Any) 
     assert re.search(r"^  topic \S+ \[\S+\] of \S+: \w+s are of type \S+$", text, re.MULTILINE), text
 
 
-def test_nobody_is_there(wait_for_message: Any, send_goal: Any) -> None:
+def test_nobody_is_there(
+    wait_for_message: Any, send_goal: Any, tf_buffer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("usd_ros_bridge.testing.active_test.TIMEOUT_S", 0.0)
+    with pytest.raises(pytest.fail.Exception, match=r"there are no transforms of the ROS graph yet"):
+        tf_buffer()
     with pytest.raises(pytest.fail.Exception, match=r"/nothing has no publisher after 0.05 s; "):
         wait_for_message("/nothing", timeout=0.05)
     with pytest.raises(pytest.fail.Exception, match=r"action /arm/move: no server within 0.05 s"):
