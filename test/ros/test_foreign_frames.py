@@ -1,8 +1,13 @@
-"""Commanded poses in frames of other nodes: through tf2 where it is installed, refused by name where it is not."""
+"""Commanded poses in frames of other nodes: through tf2, refused by name where it is not installed.
+
+Where it is not installed, the buffer of the pytest fixtures stands in for that of tf2.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import sys
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -15,6 +20,7 @@ from ros_plans import arm, layout, plan, subscription
 from usd_ros_bridge.model.plan import TfOutput
 from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.ros.bridge import Bridge
+from usd_ros_bridge.testing.transform_buffer import TransformBuffer, UnknownTransformError
 
 SECOND = 1_000_000_000
 STATIC = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -22,8 +28,35 @@ POSE = subscription("/arm/pose", "geometry_msgs/msg/PoseStamped")
 QUARTER_TURN = (0.0, 0.0, np.sqrt(0.5), np.sqrt(0.5))
 
 
-def requires_tf2():
-    pytest.importorskip("tf2_ros", reason="tf2_ros comes with a full ROS 2 installation only")
+class StandInBuffer:
+    """The part of tf2_ros.Buffer that the bridge uses."""
+
+    def __init__(self, *, cache_time):
+        assert cache_time.nanoseconds == 10 * SECOND
+        self._static, self._buffer = [], TransformBuffer()
+
+    def set_transform(self, transform, _):
+        self._buffer.add([transform], static=False)
+
+    def set_transform_static(self, transform, _):
+        self._static.append(transform)
+        self._buffer.add([transform], static=True)
+
+    def lookup_transform(self, target, source, time):
+        return self._buffer.lookup_transform(target, source, time_ns=time.nanoseconds or None)
+
+    def clear(self):
+        self._buffer = TransformBuffer()
+        self._buffer.add(self._static, static=True)
+
+
+@pytest.fixture(autouse=True)
+def tf2(monkeypatch):
+    """Set the stand-in where tf2_ros, which only a full ROS 2 has, is not installed."""
+    if importlib.util.find_spec("tf2_ros") is None:
+        module = ModuleType("tf2_ros")
+        module.Buffer, module.TransformException = StandInBuffer, UnknownTransformError
+        monkeypatch.setitem(sys.modules, "tf2_ros", module)
 
 
 def set_stamp(header, time_ns):
@@ -107,7 +140,6 @@ class Commander:
 
 @pytest.mark.parametrize("topic", ["/arm/tf", "/tf"])
 def test_a_pose_in_another_nodes_frame(ros_harness, topic):
-    requires_tf2()
     with Bridge(plan(POSE)) as bridge:
         other = Commander(ros_harness, bridge)
         other.tf(topic).publish(transform("world", "map", 5.0, rotation=QUARTER_TURN))
@@ -116,7 +148,6 @@ def test_a_pose_in_another_nodes_frame(ros_harness, topic):
 
 
 def test_upwards_through_a_chain_of_static_and_moving_frames(ros_harness):
-    requires_tf2()
     with Bridge(plan(POSE)) as bridge:
         other = Commander(ros_harness, bridge)
         other.tf("/tf_static", STATIC).publish(transform("earth", "world", 100.0))
@@ -125,7 +156,6 @@ def test_upwards_through_a_chain_of_static_and_moving_frames(ros_harness):
 
 
 def test_a_frame_that_hangs_from_the_robot_itself_in_a_hosts_node(ros_harness):
-    requires_tf2()
     with Bridge(plan(POSE), options=BridgeOptions(tf_rate=None), node=ros_harness.node) as bridge:
         other = Commander(ros_harness, bridge)
         other.tf("/arm/tf_static", STATIC).publish(transform("link", "marker", 0.25))
@@ -134,7 +164,6 @@ def test_a_frame_that_hangs_from_the_robot_itself_in_a_hosts_node(ros_harness):
 
 
 def test_the_transform_at_the_stamp_else_the_latest(ros_harness):
-    requires_tf2()
     with Bridge(plan(POSE)) as bridge:
         other = Commander(ros_harness, bridge)
         moving = other.tf("/tf")
@@ -146,7 +175,6 @@ def test_the_transform_at_the_stamp_else_the_latest(ros_harness):
 
 
 def test_an_unknown_frame_is_refused_until_it_is_known(ros_harness):
-    requires_tf2()
     warnings = []
     with Bridge(plan(POSE), report=lambda _, message: warnings.append(message)) as bridge:
         other = Commander(ros_harness, bridge)
@@ -186,7 +214,6 @@ def test_an_unknown_frame_is_refused_until_it_is_known(ros_harness):
 )
 def test_transforms_that_tf2_refuses_are_said_once_and_not_logged(ros_harness, capfd, unusable, said):
     """tf2 logs a line for each: a peer may send them at any rate."""
-    requires_tf2()
     warnings = []
     with Bridge(plan(POSE), report=lambda _, message: warnings.append(message)) as bridge:
         other = Commander(ros_harness, bridge)
@@ -203,7 +230,6 @@ def test_transforms_that_tf2_refuses_are_said_once_and_not_logged(ros_harness, c
 
 
 def test_moving_frames_are_forgotten_when_time_starts_over_and_static_ones_are_not(ros_harness):
-    requires_tf2()
     with Bridge(plan(POSE)) as bridge:
         other = Commander(ros_harness, bridge)
         moving = other.tf("/tf")
@@ -220,7 +246,6 @@ def test_moving_frames_are_forgotten_when_time_starts_over_and_static_ones_are_n
 
 
 def test_a_frame_id_means_another_frame_in_each_robots_namespace(ros_harness):
-    requires_tf2()
     robots = (arm(), arm("/second", path="/second", row=1, index=1))
     second = subscription("/second/pose", POSE.type, robot=1, body=2)
     with Bridge(plan(POSE, second, robots=robots, layout=layout("/arm", "/second"))) as bridge:
@@ -234,7 +259,6 @@ def test_a_frame_id_means_another_frame_in_each_robots_namespace(ros_harness):
 
 @pytest.mark.parametrize("threaded", [True, False])
 def test_a_robot_in_another_domain_is_asked_there(ros_harness, domain_id, other_domain_id, threaded):
-    requires_tf2()
     everyone = TfOutput(tf="/tf", tf_static="/tf_static", prefix="arm/")
     moved = plan(
         subscription("/arm/pose", POSE.type, domain_id=other_domain_id),
@@ -252,7 +276,6 @@ def test_a_robot_in_another_domain_is_asked_there(ros_harness, domain_id, other_
 
 
 def test_closing_ends_the_subscriptions_and_leaves_a_hosts_node_as_it_was(ros_harness):
-    requires_tf2()
     before = len(list(ros_harness.node.subscriptions))
     with Bridge(plan(POSE), node=ros_harness.node) as bridge:
         assert {"/tf", "/tf_static", "/arm/tf"} <= {

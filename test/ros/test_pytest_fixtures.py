@@ -1,4 +1,4 @@
-"""The fixtures of the pytest plug-in over ROS 2, in runs of pytest of their own."""
+"""The fixtures of the pytest plug-in over ROS 2: in this process, and in runs of pytest of their own."""
 
 from __future__ import annotations
 
@@ -6,19 +6,119 @@ import re
 import shutil
 import subprocess
 import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from action_msgs.msg import GoalStatus
+from sensor_msgs.msg import JointState
 
 from markdown_docs import blocks, page_path
-from pytest_runs import ROOT, Suite
+from pytest_runs import ROOT, ROVER, Suite
+from usd_ros_bridge.testing import ros_observer
 
-pytestmark = pytest.mark.process
+ARM = ROOT / "examples" / "arm" / "arm.usda"
+TIMEOUT_S = 60.0
 
 
 @pytest.fixture
 def suite(tmp_path: Path) -> Suite:
     return Suite(tmp_path)
+
+
+# --- In this process -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def rover(bridge: Callable[..., Any]) -> Any:
+    """The rover in lockstep, with a node."""
+    return bridge(ROVER, "kinematic", ros=True)
+
+
+def test_a_goal_in_bridge_time(
+    bridge: Any, send_goal: Any, assert_interfaces: Any, wait_for_message: Any
+) -> None:
+    arm = bridge(ARM, "kinematic", ros=True)
+    assert_interfaces(arm.plan, timeout=TIMEOUT_S)
+    name, kind = next((each.name, each.type) for each in arm.plan.actions if "Trajectory" in each.type)
+    names = list(arm.last("/arm/joint_states").name)[:6]
+    point = {"positions": [0.1] * 6, "time_from_start": {"nanosec": 500_000_000}}
+    begin, feedback = arm.time, []
+    goal = {"trajectory": {"joint_names": names, "points": [point]}}
+    done = send_goal(name, kind, goal, feedback=feedback.append)
+    assert done.status == GoalStatus.STATUS_SUCCEEDED, done
+    assert arm.time - begin >= 0.5, "half a second of bridge time"
+    assert feedback
+    state = wait_for_message("/arm/joint_states", JointState, timeout=TIMEOUT_S)
+    assert all(abs(position - 0.1) < 0.01 for position in state.position[:6])
+    assert arm.bridge.status().backend == "kinematic"
+
+
+def test_messages_and_transforms(
+    rover: Any,
+    ros_node: Any,
+    wait_for: Any,
+    wait_for_message: Any,
+    tf_buffer: Any,
+    assert_transform: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    latched = wait_for_message("rover/robot_description", timeout=TIMEOUT_S)
+    assert 'name="rover"' in latched.data
+    odometry = wait_for_message("/rover/odom", "nav_msgs/msg/Odometry", timeout=TIMEOUT_S)
+    assert odometry.child_frame_id == "base_link"
+    assert_transform("odom", "base_link", xyz=(0.0, 0.0, 0.0), rpy=(0.0, 0.0, 0.0), timeout=TIMEOUT_S)
+    assert tf_buffer("/rover") is tf_buffer(), "the only robot"
+    heard: list[Any] = []
+    ros_node.create_subscription(JointState, "/rover/joint_states", heard.append, 1)
+    assert wait_for(lambda: heard, timeout=TIMEOUT_S) is heard
+    with pytest.raises(pytest.fail.Exception, match=r"xyz difference [^\n]*, 1 m in all\n  after 0 s"):
+        assert_transform("odom", "base_link", xyz=(1.0, 0.0, 0.0), timeout=0.0)
+    with pytest.raises(pytest.fail.Exception, match=r"a miracle: not within 0 s"):
+        wait_for(lambda: False, timeout=0.0, what="a miracle")
+    with pytest.raises(
+        pytest.fail.Exception, match=r"/rover/odom is of type nav_msgs/msg/Odometry, not sensor_"
+    ):
+        wait_for_message("/rover/odom", JointState, timeout=0.0)
+    seen: list[Any] = []
+    # The time-out is over when a message has come, however long that takes.
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + 2.0 * TIMEOUT_S * bool(seen))
+    monkeypatch.setattr(ros_observer, "time", clock)
+    unlike = r"none of \d+ messages on /rover/odom within 60 s is as awaited; the last one: nav_msgs"
+    with pytest.raises(pytest.fail.Exception, match=unlike):
+        wait_for_message("/rover/odom", where=seen.append, timeout=TIMEOUT_S)
+
+
+def test_interfaces_that_are_not_as_planned(rover: Any, assert_interfaces: Any) -> None:
+    plan = rover.plan
+    assert_interfaces(plan, timeout=TIMEOUT_S)
+    first, second, *others = plan.topics
+    wrong = (replace(first, name=f"{first.name}x"), replace(second, type="std_msgs/msg/Empty"), *others)
+    with pytest.raises(pytest.fail.Exception) as caught:
+        assert_interfaces(replace(plan, topics=wrong), timeout=0.0)
+    text = str(caught.value)
+    assert re.search(r"^2 of \d+ interfaces are not as planned after 0 s:$", text, re.MULTILINE), text
+    assert re.search(r"^  topic \S+x \[\S+\] of \S+: no (publisher|subscription)$", text, re.MULTILINE), text
+    assert re.search(r"^  topic \S+ \[\S+\] of \S+: \w+s are of type \S+$", text, re.MULTILINE), text
+
+
+def test_nobody_is_there(
+    wait_for_message: Any, send_goal: Any, tf_buffer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("usd_ros_bridge.testing.active_test.TIMEOUT_S", 0.0)
+    with pytest.raises(pytest.fail.Exception, match=r"there are no transforms of the ROS graph yet"):
+        tf_buffer()
+    with pytest.raises(pytest.fail.Exception, match=r"/nothing has no publisher after 0.05 s; "):
+        wait_for_message("/nothing", timeout=0.05)
+    with pytest.raises(pytest.fail.Exception, match=r"action /arm/move: no server within 0.05 s"):
+        send_goal("/arm/move", "control_msgs/action/GripperCommand", {}, timeout=0.05)
+
+
+# --- In runs of pytest ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.timeout(240)
@@ -106,20 +206,6 @@ def test_what_fails_shows_log_and_recording(suite: Suite) -> None:
             process = bridge_process("no_such.usda", ready=False, exit_status=2)
             assert process.wait() == 2
             assert "no_such.usda" in process.log
-
-        def test_interfaces(bridge, assert_interfaces, send_goal):
-            rover = bridge(ROVER, "kinematic", ros=True)
-            other = rover.plan
-            assert_interfaces(other, timeout=60.0)
-            import dataclasses
-            topics = [dataclasses.replace(each, name=each.name + "x") for each in other.topics[:2]]
-            assert_interfaces(dataclasses.replace(other, topics=(*other.topics[2:], *topics)), timeout=2.0)
-
-        def test_topic(wait_for_message):
-            wait_for_message("/nothing", timeout=0.5)
-
-        def test_goal(send_goal):
-            send_goal("/arm/move", "control_msgs/action/GripperCommand", {}, timeout=0.5)
         """,
     )
     output = suite.fails()
@@ -129,9 +215,6 @@ def test_what_fails_shows_log_and_recording(suite: Suite) -> None:
         "test_status",
         "test_another_status",
         "test_start",
-        "test_interfaces",
-        "test_topic",
-        "test_goal",
     }
     for line in (
         r"none of \d+ messages on /rover/odom within 5 s is as awaited; the last one: nav_msgs",
@@ -140,10 +223,6 @@ def test_what_fails_shows_log_and_recording(suite: Suite) -> None:
         r"usd_ros_bridge run \S+ --backend kinematic ended by itself with status -9, not 0: ",
         r"usd_ros_bridge run \S+ --backend kinematic ended after SIGINT with status 0, not 3",
         r"usd_ros_bridge run no_such.usda ended with status 2 without a line ': ready\S*: .*no_such.usda",
-        r"2 of \d+ interfaces are not as planned after 2 s:",
-        r"  topic \S+x \[\S+\] of \S+: no (publisher|subscription)",
-        r"/nothing has no publisher after 0.5 s; ",
-        r"action /arm/move: no server within 0.5 s",
     ):
         assert re.search(line, output, re.MULTILINE), (line, output)
     files = dict(
@@ -178,39 +257,6 @@ def inode(path: str) -> int | None:
         return Path(path).stat().st_ino
     except FileNotFoundError:
         return None
-
-
-@pytest.mark.timeout(240)
-def test_a_bridge_with_a_node_in_lockstep(suite: Suite) -> None:
-    suite.write(
-        "test_arm.py",
-        """
-        from action_msgs.msg import GoalStatus
-        from sensor_msgs.msg import JointState
-
-        ARM = ROVER.replace("rover", "arm")
-
-        def test_goal(bridge, send_goal, assert_interfaces, wait_for_message, wait_for, ros_node):
-            arm = bridge(ARM, backend="kinematic", ros=True)
-            assert_interfaces(arm.plan, timeout=60.0)
-            name, kind = next((each.name, each.type) for each in arm.plan.actions if "Trajectory" in each.type)
-            names = list(arm.last("/arm/joint_states").name)[:6]
-            goal = {
-                "trajectory": {
-                    "joint_names": names,
-                    "points": [{"positions": [0.1] * 6, "time_from_start": {"sec": 2, "nanosec": 0}}],
-                }
-            }
-            begin = arm.time
-            done = send_goal(name, kind, goal)
-            assert done.status == GoalStatus.STATUS_SUCCEEDED, done
-            assert arm.time - begin >= 2.0, "two seconds of bridge time"
-            state = wait_for_message("/arm/joint_states", JointState, timeout=60.0)
-            assert all(abs(position - 0.1) < 0.01 for position in state.position[:6])
-            assert arm.bridge.status().backend == "kinematic"
-        """,
-    )
-    suite.passes()
 
 
 @pytest.mark.timeout(240)

@@ -77,7 +77,8 @@ class RosObserver:
         if self._closing:
             return
         self._closing = True
-        self.executor.wake()
+        # Not `wake`: that leaves `spin_once` waiting for the rest of its second.
+        self.executor.create_task(lambda: None)
         if self._thread is not None:
             self._thread.join()
         self.executor.shutdown()

@@ -3,15 +3,40 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_runs import ROVER, Suite
+from usd_ros_bridge.errors import BridgeError
 
+COUNTER = """#usda 1.0
+(
+    defaultPrim = "Robot"
+    metersPerUnit = 1
+    upAxis = "Z"
+)
+def Xform "Robot" (
+    prepend apiSchemas = ["RosContextAPI"]
+)
+{
+    string ros:context:namespace = "robot"
+    def Xform "sensor" (
+        prepend apiSchemas = ["RosTopicAPI"]
+    )
+    {
+        uniform token ros:topic:role = "publisher"
+        string ros:topic:name = "count"
+        string ros:topic:type = "std_msgs/msg/Int32"
+    }
+}
+"""
 HEAVY = ("rclpy", "pxr", "numpy", "mujoco", "foxglove", "mcap")
 SPY = """
     import sys
@@ -139,142 +164,163 @@ def test_the_environment_is_restored(suite: Suite) -> None:
 # --- A bridge in the process of the test ---------------------------------------------------------------------------
 
 
+WORLD = ROVER.with_name("world.usda")
+
+
+@pytest.fixture
+def rover(bridge: Callable[..., Any]) -> Any:
+    """The rover in lockstep, without a middleware."""
+    needs_messages()
+    return bridge(ROVER, backend="kinematic")
+
+
 def needs_messages() -> None:
     pytest.importorskip("rclpy", reason="rclpy is not installed: make setup, or source ROS 2")
 
 
-def test_a_rover_in_lockstep(suite: Suite) -> None:
-    needs_messages()
-    suite.write(
-        "test_rover.py",
-        """
-        import math
-        import pytest
-        from nav_msgs.msg import Odometry
+def test_a_rover_drives_in_lockstep(
+    rover: Any, wait_for_message: Any, assert_transform: Any, tf_buffer: Any, wait_for: Any
+) -> None:
+    from nav_msgs.msg import Odometry
 
-        def test_it_drives(bridge, wait_for_message, assert_transform, tf_buffer, wait_for):
-            rover = bridge(ROVER, backend="kinematic")
-            assert rover.time == 0.0
-            rover.run_for(2.0, commands={"/rover/cmd_vel": {"linear": {"x": 0.5}}})
-            assert rover.time == 2.0
-            odometry = rover.messages("/rover/odom")
-            assert len(odometry) == 101
-            assert odometry[-1].header.stamp.sec == 2
-            assert rover.last("/rover/odom") == odometry[-1]
-            driven = odometry[-1].pose.pose.position.x
-            assert driven == pytest.approx(2.0 * 0.5, rel=0.3)
-            assert_transform("odom", "base_link", xyz=(driven, 0.0, 0.0), rpy=(0.0, 0.0, 0.0))
-            assert_transform("base_link", "odom", xyz=(-driven, 0.0, 0.0), tolerance=1e-9)
-            assert_transform(
-                "base_link", "camera_optical_frame", xyz=(0.145, 0.0, 0.165), rpy=(-math.pi / 2, 0.0, -math.pi / 2)
-            )
-            assert tf_buffer().can_transform("left_wheel", "lidar_link")
-            assert not tf_buffer("rover").can_transform("left_wheel", "nowhere")
-            later = wait_for_message("/rover/odom", Odometry, where=lambda message: message.twist.twist.linear.x == 0.0)
-            assert later.header.stamp.sec >= 2
-            end = rover.time + 1.0
-            wait_for(lambda: rover.time >= end, timeout=1.5)
-            assert 'name="rover"' in wait_for_message("rover/robot_description").data
-
-        def test_an_engine_with_steps_of_its_own(bridge, wait_for_message):
-            pytest.importorskip("mujoco")
-            rover = bridge(ROVER.replace("rover.usda", "world.usda"), backend="mujoco")
-            assert 0.0 < rover.time < 0.01
-            rover.run_for(1.0)
-            assert rover.time == pytest.approx(1.0, abs=1e-9)
-            assert len(wait_for_message("/rover/scan", "sensor_msgs/msg/LaserScan").ranges) == 360
-            assert 1.0 < rover.time <= 1.1, "the lidar has 10 Hz"
-            assert rover.messages("/rover/scan")[0].header.stamp.nanosec > 0
-            assert not [message for kind, message in rover.warnings if kind.startswith("schedule.rate")]
-
-        def test_the_same_in_every_run(bridge):
-            pytest.importorskip("mujoco")
-            found = []
-            for _ in range(2):
-                rover = bridge(ROVER.replace("rover.usda", "world.usda"), backend="mujoco")
-                rover.run_for(0.5, commands={"/rover/cmd_vel": {"linear": {"x": 0.5}, "angular": {"z": 0.3}}})
-                found.append({name: rover.messages(name) for name in rover.topics()})
-                rover.close()
-            assert found[0] == found[1]
-            assert len(found[0]["/rover/scan"]) > 3
-
-        def test_nothing_of_another_test_is_left(bridge):
-            assert bridge(ROVER, backend="kinematic").last("/rover/odom").pose.pose.position.x == 0.0
-
-        def test_no_participant(bridge, ros_domain):
-            import pathlib
-            bridge(ROVER, backend="kinematic").run_for(0.1)
-            ports = pathlib.Path("/proc/net/udp").read_text()
-            assert f":{7410 + 250 * ros_domain:04X} " not in ports
-        """,
+    assert rover.time == rover.last("/rover/odom").pose.pose.position.x == 0.0
+    rover.run_for(2.0, commands={"/rover/cmd_vel": {"linear": {"x": 0.5}}})
+    assert rover.time == 2.0
+    odometry = rover.messages("/rover/odom")
+    assert len(odometry) == 101
+    assert odometry[-1].header.stamp.sec == 2
+    assert rover.last("/rover/odom") == odometry[-1]
+    driven = odometry[-1].pose.pose.position.x
+    assert driven == pytest.approx(2.0 * 0.5, rel=0.3)
+    assert_transform("odom", "base_link", xyz=(driven, 0.0, 0.0), rpy=(0.0, 0.0, 0.0))
+    assert_transform("base_link", "odom", xyz=(-driven, 0.0, 0.0), tolerance=1e-9)
+    turned = (-math.pi / 2, 0.0, -math.pi / 2)
+    assert_transform("base_link", "camera_optical_frame", xyz=(0.145, 0.0, 0.165), rpy=turned)
+    assert tf_buffer().can_transform("left_wheel", "lidar_link")
+    assert not tf_buffer("rover").can_transform("left_wheel", "nowhere")
+    later = wait_for_message(
+        "/rover/odom", Odometry, where=lambda message: message.twist.twist.linear.x == 0.0
     )
-    suite.passes()
+    assert later.header.stamp.sec >= 2
+    end = rover.time + 1.0
+    wait_for(lambda: rover.time >= end, timeout=1.5)
+    assert 'name="rover"' in wait_for_message("rover/robot_description").data
 
 
-FAULTS = [
+def test_an_engine_with_steps_of_its_own(bridge: Any, wait_for_message: Any) -> None:
+    needs_messages()
+    pytest.importorskip("mujoco", reason="mujoco is not installed")
+    rover = bridge(WORLD, backend="mujoco", backend_options={"gl": "none"})
+    assert 0.0 < rover.time < 0.01
+    rover.run_for(0.2)
+    assert rover.time == pytest.approx(0.2, abs=1e-9)
+    assert len(wait_for_message("/rover/scan", "sensor_msgs/msg/LaserScan").ranges) == 360
+    assert 0.2 < rover.time <= 0.3, "the lidar has 10 Hz"
+    assert rover.messages("/rover/scan")[0].header.stamp.nanosec > 0
+    assert not [message for kind, message in rover.warnings if kind.startswith("schedule.rate")]
+
+
+def test_the_same_in_every_run(bridge: Any) -> None:
+    needs_messages()
+    pytest.importorskip("mujoco", reason="mujoco is not installed")
+    found = []
+    for _ in range(2):
+        rover = bridge(WORLD, backend="mujoco", backend_options={"gl": "none"})
+        rover.run_for(0.25, commands={"/rover/cmd_vel": {"linear": {"x": 0.5}, "angular": {"z": 0.3}}})
+        found.append({name: rover.messages(name) for name in rover.topics()})
+        rover.close()
+    assert found[0] == found[1]
+    assert len(found[0]["/rover/scan"]) > 1
+
+
+def test_no_participant(rover: Any, ros_domain: int) -> None:
+    rover.run_for(0.1)
+    ports = Path("/proc/net/udp").read_text(encoding="utf-8")
+    assert f":{7410 + 250 * ros_domain:04X} " not in ports
+
+
+MISTAKES: list[tuple[Callable[[Any], Any], str]] = [
     (
-        "bridge(ROVER, 'kinematic'); wait_for_message('/rover/scan', timeout=0.5)",
+        lambda test: test.wait_for_message("/rover/scan", timeout=0.5),
         r"no message on /rover/scan within 0.5 s of bridge time",
     ),
     (
-        "bridge(ROVER, 'kinematic'); wait_for_message('/rover/odomm')",
+        lambda test: test.wait_for_message("/rover/odomm"),
         r"has no publisher of '/rover/odomm'; did you mean '?/rover/odom'?",
     ),
     (
-        "bridge(ROVER, 'kinematic'); wait_for_message('/rover/odom', 'sensor_msgs/msg/Imu')",
+        lambda test: test.wait_for_message("/rover/odom", "sensor_msgs/msg/Imu"),
         r"/rover/odom is of type nav_msgs/msg/Odometry, not sensor_msgs/msg/Imu",
     ),
     (
-        "bridge(ROVER, 'kinematic'); wait_for_message('/rover/odom', where=lambda m: False, timeout=0.1)",
+        lambda test: test.wait_for_message("/rover/odom", where=lambda _: False, timeout=0.1),
         r"none of \d+ messages on /rover/odom within 0.1 s of bridge time is as awaited; the last one: nav",
     ),
     (
-        "bridge(ROVER, 'kinematic'); wait_for(lambda: False, timeout=0.3, what='the end of days')",
+        lambda test: test.wait_for(lambda: False, timeout=0.3, what="the end of days"),
         r"the end of days: not within 0.3 s of bridge time",
     ),
-    ("wait_for(lambda: False, timeout=0.1, what='a miracle')", r"a miracle: not within 0.1 s"),
     (
-        "bridge(ROVER, 'kinematic'); assert_transform('odom', 'base_link', xyz=(1, 0, 0))",
+        lambda test: test.assert_transform("odom", "base_link", xyz=(1, 0, 0)),
         r"xyz difference +-1.0000 +0.0000 +0.0000 m, 1 m in all",
     ),
     (
-        "bridge(ROVER, 'kinematic'); assert_transform('odom', 'base_link', rpy=(0, 0, 1))",
+        lambda test: test.assert_transform("odom", "base_link", rpy=(0, 0, 1)),
         r"rpy difference +0.0000 +0.0000 +-1.0000 rad, 1 rad in all",
     ),
     (
-        "bridge(ROVER, 'kinematic'); assert_transform('odom', 'bse_link', xyz=(1, 0, 0))",
+        lambda test: test.assert_transform("odom", "bse_link", xyz=(1, 0, 0)),
         r"there is no frame 'bse_link' on /rover/tf; did you mean '?base_link'?",
     ),
     (
-        "bridge(ROVER, 'kinematic'); assert_transform('odom', 'base_link', xyz=(1, 0, 0), namespace='arm')",
+        lambda test: test.assert_transform("odom", "base_link", xyz=(1, 0, 0), namespace="arm"),
         r"no transforms of \S+ in /arm; namespaces with some: /rover",
     ),
-    ("assert_transform('odom', 'base_link')", r"assert_transform needs xyz, rpy or both"),
     (
-        "bridge(ROVER, 'kinematic'); send_goal('/x', 'control_msgs/action/GripperCommand', {})",
+        lambda test: test.assert_transform("odom", "base_link"),
+        r"assert_transform needs xyz, rpy or both",
+    ),
+    (
+        lambda test: test.assert_transform("odom", "base_link", xyz=(1, 0)),
+        r"xyz is three numbers, not \(1, 0\)",
+    ),
+    (
+        lambda test: test.send_goal("/x", "control_msgs/action/GripperCommand", {}),
         r"/x: there are no actions without ROS: open the bridge with ros=True",
     ),
     (
-        "bridge(ROVER, 'kinematic'); assert_interfaces(ROVER)",
+        lambda test: test.assert_interfaces(ROVER),
         r"assert_interfaces needs bridge\(..., ros=True\) or bridge_process",
     ),
-    ("bridge(ROVER, 'kinematic', tf_rat=3)", r"unexpected keyword argument 'tf_rat'"),
-    ("bridge(ROVER, 'kinematik')", r"kinematic"),
 ]
 
 
-def test_faults_are_one_clear_line(suite: Suite) -> None:
+def test_a_mistake_is_one_line_that_ends_in_the_users_test(rover: Any, active_test: Any) -> None:
+    for call, message in MISTAKES:
+        with pytest.raises(pytest.fail.Exception, match=message) as caught:
+            call(active_test)
+        assert caught.traceback.filter(caught)[-1].path == Path(__file__), message
+
+
+def test_a_wait_without_a_bridge_takes_real_time(wait_for: Any) -> None:
+    with pytest.raises(pytest.fail.Exception, match=r"a miracle: not within 0.05 s"):
+        wait_for(lambda: False, timeout=0.05, what="a miracle")
+
+
+def test_mistaken_arguments_of_a_bridge_raise(bridge: Any) -> None:
     needs_messages()
-    fixtures = "bridge, wait_for, wait_for_message, assert_transform, assert_interfaces, send_goal"
-    tests = [f"def test_{number}({fixtures}):\n    {body}\n" for number, (body, _) in enumerate(FAULTS)]
-    suite.write("test_faults.py", "\n".join(tests))
-    output = suite.fails("--tb=short")
-    parts = re.split(r"^_+ test_(\d+) _+$", output.partition("short test summary")[0], flags=re.MULTILINE)
-    shown = dict(zip(map(int, parts[1::2]), parts[2::2], strict=True))
-    for number, (body, message) in enumerate(FAULTS):
-        assert re.search(rf"^E .*{message}", shown[number], re.MULTILINE), (body, shown[number])
-        # What a mistaken argument raises may be expected by a test; the rest ends in the line of the user's test.
-        assert "Error" in shown[number] or "testing/" not in shown[number], shown[number]
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'tf_rat'"):
+        bridge(ROVER, "kinematic", tf_rat=3)
+    with pytest.raises(BridgeError, match="kinematic"):
+        bridge(ROVER, "kinematik")
+
+
+def test_the_report_of_a_failed_test_gets_each_warning_once(rover: Any, active_test: Any) -> None:
+    rover.run_for(0.1)
+    ((title, text),) = active_test.sections()
+    assert title == f"warnings of the bridge of {rover.plan.asset}"
+    assert "the publisher /rover/scan is silent" in text
+    assert active_test.sections() == []
 
 
 def test_a_failed_test_shows_warnings_and_the_last_seconds_as_mcap(suite: Suite) -> None:
@@ -310,46 +356,39 @@ def test_a_failed_test_shows_warnings_and_the_last_seconds_as_mcap(suite: Suite)
     assert "/rover/robot_description" in {topic for topic, _ in found}, "latched messages are kept"
 
 
-def test_a_snapshot_is_compared_and_written_again(suite: Suite) -> None:
+def test_a_snapshot_is_compared_and_written_again(
+    plan_snapshot: Any, active_test: Any, tmp_path: Path
+) -> None:
     pytest.importorskip("pxr", reason="usd-core is not installed")
-    asset = suite.write(
-        "robot.usda",
-        """
-        #usda 1.0
-        (
-            defaultPrim = "Robot"
-            metersPerUnit = 1
-            upAxis = "Z"
-        )
-        def Xform "Robot" (
-            prepend apiSchemas = ["RosContextAPI"]
-        )
-        {
-            string ros:context:namespace = "robot"
-            def Xform "sensor" (
-                prepend apiSchemas = ["RosTopicAPI"]
-            )
-            {
-                uniform token ros:topic:role = "publisher"
-                string ros:topic:name = "count"
-                string ros:topic:type = "std_msgs/msg/Int32"
-            }
-        }
-        """,
-    )
-    suite.write("test_plan.py", "def test_plan(plan_snapshot):\n    plan_snapshot('robot.usda')\n")
-    snapshot = suite.folder / "plan_snapshots" / "robot.json"
-    assert f"there is no snapshot {snapshot}: `pytest --update` writes it" in suite.fails()
-    suite.passes("--update")
-    suite.passes()
+    from usd_ros_bridge.testing.plan_snapshots import check_snapshot
+
+    asset, snapshot = tmp_path / "robot.usda", tmp_path / "plan_snapshots" / "robot.json"
+
+    def check(*, update: bool = False) -> None:
+        check_snapshot(active_test.load_plan(asset), snapshot, update=update)
+
+    asset.write_text(COUNTER, encoding="utf-8")
+    with pytest.raises(pytest.fail.Exception, match=r"there is no snapshot .*: `pytest --update` writes it"):
+        check()
+    check(update=True)
+    check()
     text = snapshot.read_text(encoding="utf-8")
-    assert str(suite.folder) not in text
+    assert str(tmp_path) not in text
     assert json.loads(text)["asset"] == "robot.usda"
-    asset.write_text(asset.read_text(encoding="utf-8").replace('"count"', '"number"'), encoding="utf-8")
-    output = suite.fails()
-    assert '-   "name": "/robot/count",' in output
-    assert '+   "name": "/robot/number",' in output
-    assert "`pytest --update` writes it" in output
+    asset.write_text(COUNTER.replace('"count"', '"number"'), encoding="utf-8")
+    with pytest.raises(pytest.fail.Exception) as caught:
+        check()
+    assert '-   "name": "/robot/count",' in str(caught.value)
+    assert '+   "name": "/robot/number",' in str(caught.value)
+    assert "`pytest --update` writes it" in str(caught.value)
+    with pytest.raises(pytest.fail.Exception, match=r"there is no snapshot .*plan_snapshots/no_such.json"):
+        plan_snapshot(asset, name="no_such")
+
+
+def test_update_writes_a_snapshot(suite: Suite) -> None:
+    pytest.importorskip("pxr", reason="usd-core is not installed")
+    suite.write("robot.usda", COUNTER)
+    suite.write("test_plan.py", "def test_plan(plan_snapshot):\n    plan_snapshot('robot.usda')\n")
     suite.passes("--update")
     suite.passes()
-    assert ROVER.exists()
+    assert (suite.folder / "plan_snapshots" / "robot.json").exists()
