@@ -47,6 +47,8 @@ os.environ.setdefault("RMW_FASTRTPS_PUBLICATION_MODE", "AUTO")
 # What bridges keep for the next time (mesh files, decomposed meshes) is not to fill the user's own cache.
 CACHE = Path(__file__).parents[1] / "build/test_cache"
 os.environ["XDG_CACHE_HOME"] = str(CACHE)
+# Nor are logs to fill the user's home, which may be one that nobody can write.
+os.environ.setdefault("ROS_LOG_DIR", str(CACHE / "ros_log"))
 
 # What is printed has one width, whatever terminal the tests run in.
 os.environ.update(COLUMNS="80", LINES="24")

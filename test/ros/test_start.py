@@ -124,3 +124,17 @@ def test_an_asset_that_fails_is_the_last_line_of_a_terminal(environment: dict[st
     *_, error = shown.written.decode().splitlines()
     assert error.endswith("usd_ros_bridge: cannot open 'missing.usda': no such file")
     assert "opening missing.usda ...\r\x1b[K" in shown.written.decode().replace("\r\r", "\r")
+
+
+def test_a_home_that_cannot_be_written_is_one_line_with_the_remedy(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    home.touch()
+    given = {**environment, "HOME": str(home)}
+    given.pop("ROS_LOG_DIR", None)
+    done = subprocess.run([*RUN, "--no-live", ARM], env=given, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("usd_ros_bridge: ")]
+    assert "ROS 2 refuses to start" in line
+    assert line.endswith("ROS_LOG_DIR names another directory")

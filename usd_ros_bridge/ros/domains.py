@@ -450,7 +450,9 @@ class Domains:
             raise
         except ROS_ERRORS as error:
             context.try_shutdown()
-            raise BridgeError(f"ROS 2 refuses to start: {describe(error)}") from error
+            text = describe(error)
+            remedy = "; ROS_LOG_DIR names another directory" if "create log directory" in text else ""
+            raise BridgeError(f"ROS 2 refuses to start: {text}{remedy}") from error
         return Domain(node, owned=True, report=self._report, threaded=self._threaded)
 
 
