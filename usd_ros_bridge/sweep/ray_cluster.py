@@ -40,6 +40,10 @@ _QUIET: Final = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_enable_metrics_collection": "0",
 }
+HOME_OF_USER: Final = "_SWEEP_HOME_OF_USD_ROS_BRIDGE"
+"""Environment variable by which a worker of a local Ray knows the user's home directory."""
+_CLUSTER_FILE: Final = "ray_bootstrap_config.yaml"
+"""File in the home directory that names the cloud. Without it, a local Ray asks metadata servers on the network."""
 _OBJECT_STORE_BYTES: Final = 80 * 2**20
 """The least that Ray takes: specs and outcomes are small."""
 _MAX_TEMPORARY: Final = 24
@@ -129,7 +133,10 @@ class RayCluster:
         mark = secrets.token_hex(16)
         self._resources.callback(_Guard(mark, directory).close)
         self._resources.callback(ray.shutdown)
-        with _environment({**_QUIET, **_LOOPBACK, **_TOKEN, **ONE_THREAD, MARK: mark}), _loopback_alone(ray):
+        (directory / _CLUSTER_FILE).write_text("{}", encoding="utf-8")
+        home = {"HOME": str(directory), HOME_OF_USER: os.environ.get("HOME", "")}
+        variables = {**_QUIET, **_LOOPBACK, **_TOKEN, **ONE_THREAD, **home, MARK: mark}
+        with _environment(variables), _loopback_alone(ray):
             try:
                 ray.init(
                     address="local",

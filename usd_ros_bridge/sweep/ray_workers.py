@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from usd_ros_bridge.errors import BridgeError, escaped
-from usd_ros_bridge.sweep.ray_cluster import ONE_THREAD, WORKER, RayCluster, import_ray, kill_children_of
+from usd_ros_bridge.sweep.ray_cluster import (
+    HOME_OF_USER,
+    ONE_THREAD,
+    WORKER,
+    RayCluster,
+    import_ray,
+    kill_children_of,
+)
 from usd_ros_bridge.sweep.run_queue import RunAttempt
 from usd_ros_bridge.sweep.run_specs import RunSpec
 from usd_ros_bridge.sweep.sweep_description import Sweep
@@ -48,6 +55,8 @@ class SweepActor:
         self._needs_domain = sweep.needs_domain
         _remove_abandoned()
         os.environ[WORKER] = str(os.getpid())
+        if home := os.environ.pop(HOME_OF_USER, ""):
+            os.environ["HOME"] = home
         self._worker = RunWorker(sweep)
         try:
             self._worker.check(sample)
