@@ -285,7 +285,9 @@ def ray_head() -> Iterator[RayHead]:
     with tempfile.TemporaryDirectory(prefix="ray_", dir="/tmp") as directory:
         # Else Ray asks servers on the network which cloud this is.
         Path(directory, "ray_bootstrap_config.yaml").write_text("{}", encoding="utf-8")
-        loopback = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+        # That nothing is to be reported, Ray reports.
+        reports = {"RAY_USAGE_STATS_REPORT_URL": "http://127.0.0.1:9", "RAY_USAGE_STATS_ENABLED": "0"}
+        loopback = {**reports, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
         command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--num-cpus=2"]
         command += [f"--port={port}", "--node-ip-address=127.0.0.1", "--include-dashboard=false"]
         command += ["--object-store-memory=80000000", f"--temp-dir={directory}", "--disable-usage-stats"]
