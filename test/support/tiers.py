@@ -1,7 +1,7 @@
 """Tiers of the tests: `make test`, `make test-all`, `make test-long`. What a test does decides, not where it stands.
 
 A mark says what a test does. Fixtures set marks (`MARK_OF_FIXTURE`), and modules or tests name them. A test without any
-of these marks is in the first tier. A test of the first tier that starts a process fails: it lacks a mark.
+of these marks is in the first tier. There, a test that starts a process fails: it lacks a mark.
 """
 
 from __future__ import annotations
@@ -207,7 +207,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         return
     report.user_properties.append((_CPU, round(time.process_time() - item.stash[_BEGIN], 3)))
     names = {mark.name for mark in item.iter_markers()}
-    if _started and report.passed and _tier(names) == "test" and SAMPLE not in names:
+    # Suites with targets of their own run without tiers.
+    checked = "test" in _chosen(item.config) and SAMPLE not in names and _tier(names) == "test"
+    if checked and _started and report.passed:
         report.outcome = "failed"
         report.longrepr = (
             f"this test starts {_started[0]}: give it the mark `process`, or a fixture that does"

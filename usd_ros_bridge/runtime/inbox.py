@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future
@@ -17,6 +19,9 @@ from usd_ros_bridge.errors import BridgeError
 DEFAULT_DEPTH = 100
 _SELECT_LIMIT = 1024
 """FD_SETSIZE."""
+_LOOK_S = 0.5
+"""How long the system waits at most without a look at signals, seconds. A signal that comes just before the wait, or in
+another thread, does not end it: Python calls the handler only when the main thread runs again."""
 
 
 class Wakeup:
@@ -48,8 +53,12 @@ class Wakeup:
         Returns:
             Whether it was woken; the wake-up is used up by that.
         """
+        end = math.inf if timeout is None else time.monotonic() + timeout
         with self._condition:
-            woken = self._condition.wait_for(lambda: self._awake, timeout)
+            left = _LOOK_S if timeout is None else timeout
+            while not (woken := self._condition.wait_for(lambda: self._awake, min(left, _LOOK_S))):
+                if (left := end - time.monotonic()) <= 0.0:
+                    break
             self._awake = False
             self.woke = self.woke or woken
             return woken
@@ -81,8 +90,11 @@ class DescriptorWakeup(Wakeup):
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for `set` or a write, at most `timeout` seconds (None: without end); return whether it was woken."""
+        if timeout is None or timeout > _LOOK_S:
+            if not self._wait_long(timeout):
+                return False
         # select, because poll and epoll round time-outs to milliseconds.
-        if not select.select(self.readable, (), (), timeout)[0]:
+        elif not select.select(self.readable, (), (), timeout)[0]:
             return False
         try:
             os.eventfd_read(self._fd)
@@ -90,6 +102,13 @@ class DescriptorWakeup(Wakeup):
             return False
         self.woke = True
         return True
+
+    def _wait_long(self, timeout: float | None) -> bool:
+        end = math.inf if timeout is None else time.monotonic() + timeout
+        while (left := end - time.monotonic()) > 0.0:
+            if select.select(self.readable, (), (), min(left, _LOOK_S))[0]:
+                return True
+        return False
 
 
 def make_wakeup() -> Wakeup:

@@ -134,7 +134,7 @@ class RayCluster:
         self._resources.callback(_Guard(mark, directory).close)
         self._resources.callback(ray.shutdown)
         (directory / _CLUSTER_FILE).write_text("{}", encoding="utf-8")
-        home = {"HOME": str(directory), HOME_OF_USER: os.environ.get("HOME", "")}
+        home = {"HOME": str(directory), HOME_OF_USER: str(Path.home())}
         variables = {**_QUIET, **_LOOPBACK, **_TOKEN, **ONE_THREAD, **home, MARK: mark}
         with _environment(variables), _loopback_alone(ray):
             try:

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -220,3 +221,28 @@ def test_a_job_is_either_run_or_failed_where_the_queue_closes_meanwhile() -> Non
             assert not queue.pending
     finally:
         sys.setswitchinterval(usual)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc")
+@pytest.mark.parametrize("make", [Wakeup, DescriptorWakeup])
+@pytest.mark.parametrize("timeout", [None, 3600.0])
+def test_a_signal_that_another_thread_gets_ends_a_wait(make: type[Wakeup], timeout: float | None) -> None:
+    """The system ends no wait of the main thread then, and Python calls handlers in the main thread only."""
+    wakeup = make()
+    waiter = Path(f"/proc/self/task/{threading.get_native_id()}/stat")
+
+    def interrupt() -> None:
+        # It sleeps in the wait, not for a moment until it may run Python.
+        sleeps = 0
+        while sleeps < 1000:
+            sleeps = sleeps + 1 if waiter.read_text(encoding="utf-8").rpartition(") ")[2][0] == "S" else 0
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, lambda *_: wakeup.set())
+    try:
+        thread = threading.Thread(target=interrupt, daemon=True)
+        thread.start()
+        assert wakeup.wait(timeout)
+        thread.join()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
