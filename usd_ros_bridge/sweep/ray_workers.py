@@ -56,7 +56,7 @@ class SweepActor:
         _remove_abandoned()
         os.environ[WORKER] = str(os.getpid())
         if home := os.environ.pop(HOME_OF_USER, ""):
-            os.environ["HOME"] = home
+            os.environ.update(HOME=home)
         self._worker = RunWorker(sweep)
         try:
             self._worker.check(sample)
