@@ -43,6 +43,8 @@ case "${1-}" in
   if [[ "$user" -ne 0 ]]; then set -- unshare --user --map-user="$user" --map-group="$group" "$@"; fi
   if [[ "$check" = no ]]; then exec "$@"; fi
   status=0
+  # Where there is Python, what was sent is told as well as how much.
+  if command -v python3 >/dev/null; then set -- python3 "$(dirname "${BASH_SOURCE[0]}")/packets_sent.py" "$DUMMY" "$@"; fi
   "$@" || status=$?
   packets=$(sent)
   if [[ "$packets" != 0 ]]; then

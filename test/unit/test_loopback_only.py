@@ -15,7 +15,7 @@ pytestmark = pytest.mark.process
 SCRIPT = Path(__file__).parents[2] / "tools" / "loopback_only.sh"
 SEND = """
 import socket, sys
-socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", (sys.argv[1], 7400))
+socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"from_a_test", (sys.argv[1], 7400))
 sys.exit(int(sys.argv[2]))
 """
 NODE = """
@@ -60,6 +60,7 @@ def test_what_is_sent_beyond_the_loopback_fails(address: str, status: int, ends:
     done = run(sys.executable, "-c", SEND, address, str(status))
     leaves = address != "127.0.0.1"
     assert (done.returncode, done.stderr.count("the transmit counter of dummy0 is 1,")) == (ends, leaves)
+    assert done.stderr.count(f"1 by dummy0 to UDP {address}:7400 (from_a_test), the first after ") == leaves
     assert run("--may-send", sys.executable, "-c", SEND, address, str(status)).returncode == status
 
 
