@@ -41,7 +41,10 @@ def main() -> int:
         kinds[kind] += 1
         first.setdefault(kind, when - begin)
     for kind, count in kinds.items():
-        print(f"packets_sent: {count} by {interface} {kind}, the first after {first[kind]:.1f} s", file=sys.stderr)
+        print(
+            f"packets_sent: {count} by {interface} {kind}, the first after {first[kind]:.1f} s",
+            file=sys.stderr,
+        )
     return status
 
 
