@@ -42,6 +42,7 @@ run: setup ## run the bridge on ASSET
 	@exec "$(BIN)/usd_ros_bridge" run "$(ASSET)" $(ARGS)
 
 test: setup-tests ## what the core promises: in about 4 minutes on two cores
+	@$(if $(MEASURE),rm -rf build/coverage)
 	@$(PYTEST) --tier test $(ARGS)
 
 TIERS ?= test,all
@@ -55,12 +56,12 @@ test-pages: setup-all ## followed pages, and random examples: four times as many
 test-long: test-pages test-dist test-plugins test-robots test-assets test-newton test-resolver test-browser ## all tests that take long
 
 coverage: ## `make test`, and whether it covers each module of the core: tools/core_coverage.txt
-	@rm -rf build/coverage
 	@$(MAKE) --no-print-directory test MEASURE=1
-	@$(MAKE) --no-print-directory check-coverage
+	@$(MAKE) --no-print-directory check-coverage ARGS=
 
 check-coverage: setup-tests
-	@"$(BIN)/python" -m coverage combine -q && "$(BIN)/python" -m coverage json -q
+	@if compgen -G "build/coverage/data.*" >/dev/null; then "$(BIN)/python" -m coverage combine -q; fi
+	@"$(BIN)/python" -m coverage json -q
 	@"$(BIN)/python" tools/check_coverage.py build/coverage/report.json $(ARGS)
 
 bench: setup-tests ## all benchmarks, into benchmarks/results.json; ARGS="--only frames --quick"

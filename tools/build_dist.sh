@@ -3,6 +3,7 @@
 # built for this Python and distribution: `make dist`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source tools/own_venv.sh
 # Keep a sourced ROS 2 or an activated environment out of this environment.
 unset PYTHONPATH PYTHONHOME LD_LIBRARY_PATH _ROS_WHEELS_BOOTSTRAP_COMPLETE
 
@@ -11,13 +12,10 @@ readonly REQUIREMENTS=tools/dist-requirements.txt
 # The oldest glibc that the ROS wheels support.
 readonly PLATFORM=manylinux_2_28_$(uname -m)
 
-stamp="$DIST_VENV/.installed-$(sha256sum "$REQUIREMENTS" | cut -c1-16)"
-if [[ ! -e "$stamp" ]] || ! "$DIST_VENV/bin/python" -c '' 2>/dev/null; then
-  rm -rf "$DIST_VENV"
-  "${PYTHON:-python3}" -m venv "$DIST_VENV"
-  "$DIST_VENV/bin/python" -m pip install --quiet --quiet --disable-pip-version-check --requirement "$REQUIREMENTS"
-  # Written last: an interrupted installation is repeated.
-  touch "$stamp"
+if needs_venv "$DIST_VENV" "$REQUIREMENTS"; then
+  new_venv
+  install --requirement "$REQUIREMENTS"
+  venv_is_whole
 fi
 
 interfaces=("$VENV"/.setup/wheels/*.whl)

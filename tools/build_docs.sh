@@ -5,6 +5,7 @@
 # needed: the Python reference is read from the source. Examples of diagnostics are planned by the usd-core of .venv-docs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source tools/own_venv.sh
 # Keep a sourced ROS 2 or an activated environment out of this environment.
 unset PYTHONPATH PYTHONHOME LD_LIBRARY_PATH _ROS_WHEELS_BOOTSTRAP_COMPLETE
 
@@ -13,13 +14,11 @@ readonly REQUIREMENTS=tools/docs-requirements.txt
 readonly VERSIONS=tools/requirements/run.txt
 readonly MERMAID=tools/docs-mermaid.txt
 
-stamp="$VENV/.installed-$(cat "$REQUIREMENTS" "$VERSIONS" "$MERMAID" tools/build_docs.sh | sha256sum | cut -c1-16)"
-if [[ ! -e "$stamp" ]] || ! "$VENV/bin/python" -c '' 2>/dev/null; then
+if needs_venv "$VENV" "$REQUIREMENTS" "$VERSIONS" "$MERMAID" tools/build_docs.sh; then
   echo "docs: installing mkdocs-material, mkdocstrings and usd-core into $VENV" >&2
-  rm -rf "$VENV"
-  "${PYTHON:-python3}" -m venv "$VENV"
+  new_venv
   pip=("$VENV/bin/python" -m pip --quiet --disable-pip-version-check)
-  "${pip[@]}" install --requirement "$REQUIREMENTS" --constraint "$VERSIONS"
+  install --requirement "$REQUIREMENTS" --constraint "$VERSIONS"
   # Diagrams are drawn by this file of the site, so that it needs no network.
   "${pip[@]}" download --no-deps --only-binary :all: --python-version 3.13 --require-hashes --dest "$VENV/mermaid" \
     --requirement "$MERMAID"
@@ -31,8 +30,7 @@ venv = pathlib.Path(sys.argv[1])
 with zipfile.ZipFile(wheel) as archive:
     (venv / "mermaid" / "mermaid.min.js").write_bytes(archive.read("artoo_mermaid/assets/mermaid.min.js"))
 PYTHON
-  # Written last: an interrupted installation is repeated.
-  touch "$stamp"
+  venv_is_whole
 fi
 
 # Material announces its successor with every build.

@@ -3,20 +3,18 @@
 # workflows for unsafe steps (zizmor, offline), the words of documents, docstrings and messages, and the spelling of documents. The tools are in .venv-project.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source tools/own_venv.sh
 # Keep a sourced ROS 2 or an activated environment out of this environment.
 unset PYTHONPATH PYTHONHOME LD_LIBRARY_PATH _ROS_WHEELS_BOOTSTRAP_COMPLETE
 
 readonly PROJECT_VENV=.venv-project
 readonly REQUIREMENTS=tools/project-requirements.txt
 
-stamp="$PROJECT_VENV/.installed-$(sha256sum "$REQUIREMENTS" | cut -c1-16)"
-if [[ ! -e "$stamp" ]] || ! "$PROJECT_VENV/bin/python" -c '' 2>/dev/null; then
+if needs_venv "$PROJECT_VENV" "$REQUIREMENTS"; then
   echo "check-project: installing zizmor, codespell, proselint and others into $PROJECT_VENV" >&2
-  rm -rf "$PROJECT_VENV"
-  "${PYTHON:-python3}" -m venv "$PROJECT_VENV"
-  "$PROJECT_VENV/bin/python" -m pip install --quiet --quiet --disable-pip-version-check --requirement "$REQUIREMENTS"
-  # Written last: an interrupted installation is repeated.
-  touch "$stamp"
+  new_venv
+  install --requirement "$REQUIREMENTS"
+  venv_is_whole
 fi
 PATH="$PWD/$PROJECT_VENV/bin:$PATH"
 

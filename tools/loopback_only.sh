@@ -2,8 +2,9 @@
 # Run a command in a network namespace of its own, and fail where it sends anything beyond the loopback.
 #
 # `tools/loopback_only.sh [--may-send] COMMAND...`: the namespace has a loopback, and a dummy interface that holds the
-# default and the multicast route. Its transmit counter has to be 0 at the end, but for --may-send. Where this user may
-# make no namespace, the command runs as it is, and one line says so.
+# default and the multicast route of IPv4; IPv6 has no route. Its transmit counter has to be 0 at the end, but for
+# --may-send. Names that are looked up at a resolver on the loopback (127.0.0.53) do not count. Where this user may make
+# no such namespace, the command runs as it is, and one line says so.
 set -euo pipefail
 
 readonly DUMMY=dummy0
@@ -68,8 +69,8 @@ makes=(unshare --net)
 if [[ "$UID" -ne 0 ]]; then makes+=(--user --map-root-user); fi
 if ! command -v ip >/dev/null || ! command -v unshare >/dev/null; then
   say "not in a network namespace: ip or unshare is missing (Debian, Ubuntu: apt install iproute2 util-linux)"
-elif ! "${makes[@]}" true 2>/dev/null; then
-  say "not in a network namespace: this user may make none"
+elif ! refusal=$("${makes[@]}" "${BASH_SOURCE[0]}" --inside no "$UID" "$(id -g)" true 2>&1); then
+  say "not in a network namespace: this user may make none (${refusal##*$'\n'})"
 else
   exec "${makes[@]}" "${BASH_SOURCE[0]}" --inside "$check" "$UID" "$(id -g)" "$@"
 fi

@@ -8,6 +8,7 @@ other's command runs as it is.
 from __future__ import annotations
 
 import re
+import signal
 import socket
 import struct
 import subprocess
@@ -50,7 +51,15 @@ def main() -> int:
 
 def _status_of(command: list[str]) -> int:
     """Run a command and return its status as a shell counts it: 128 + N for one that signal N ended."""
-    status = subprocess.run(command, check=False).returncode
+    try:
+        process = subprocess.Popen(command)
+    except OSError as error:
+        print(f"packets_sent: {command[0]}: {error.strerror}", file=sys.stderr)
+        return 127
+    # Ctrl-C of a terminal reaches both: the command ends as it does alone, and this waits for it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda number, _: process.send_signal(number))
+    status = process.wait()
     return status if status >= 0 else 128 - status
 
 

@@ -178,8 +178,12 @@ class Setup:
         broken = "running" in state
         if broken or state.get("venv") != self.steps[0][2]:
             state = {}
+        if not (self.bin / "usd_ros_bridge").exists():
+            state.pop("project", None)
+        if not (self.bin / "python").exists():
+            state = {}
         todo = [step for step in self.steps if state.get(step[0]) != step[2]]
-        if not todo and (self.bin / "usd_ros_bridge").exists():
+        if not todo:
             return
         names = {step[0] for step in todo}
         if "interfaces" in names:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Find a Python that the wheels of ROS 2 support, and run tools/setup_env.py with it.
+# Find a Python that the wheels of ROS 2 support, and run tools/setup_env.py with it. `--which` only prints it.
 set -euo pipefail
 
 supported='import sys; sys.exit(sys.implementation.name != "cpython" or not (3, 10) <= sys.version_info[:2] <= (3, 13))'
@@ -10,6 +10,10 @@ else
 fi
 for candidate in "${candidates[@]}"; do
     if command -v "$candidate" >/dev/null && "$candidate" -c "$supported" 2>/dev/null; then
+        if [ "${1:-}" = --which ]; then
+            command -v "$candidate"
+            exit
+        fi
         exec "$candidate" "$(dirname "$0")/setup_env.py" "$@"
     fi
 done

@@ -3,6 +3,7 @@
 # the same OpenUSD: `make test-resolver`. Needs a C++17 compiler and Python's headers. Arguments go to pytest.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source tools/own_venv.sh
 # Keep a sourced ROS 2 or an activated environment out of this environment.
 unset PYTHONPATH PYTHONHOME LD_LIBRARY_PATH _ROS_WHEELS_BOOTSTRAP_COMPLETE AMENT_PREFIX_PATH USD_ROS_PACKAGE_PATH
 unset PXR_PLUGINPATH_NAME PXR_AR_DISABLE_PLUGIN_URI_RESOLVERS
@@ -10,15 +11,12 @@ unset PXR_PLUGINPATH_NAME PXR_AR_DISABLE_PLUGIN_URI_RESOLVERS
 readonly RESOLVER_VENV=.venv-resolver
 readonly REQUIREMENTS=tools/resolver-requirements.txt
 
-stamp="$RESOLVER_VENV/.installed-$(cat "$REQUIREMENTS" setup.py | sha256sum | cut -c1-16)"
-if [[ ! -e "$stamp" ]] || ! "$RESOLVER_VENV/bin/python" -c '' 2>/dev/null; then
+if needs_venv "$RESOLVER_VENV" "$REQUIREMENTS" setup.py; then
   echo "test-resolver: installing OpenUSD and its headers into $RESOLVER_VENV (about 280 MB, once)" >&2
-  rm -rf "$RESOLVER_VENV"
-  "${PYTHON:-python3}" -m venv "$RESOLVER_VENV"
-  "$RESOLVER_VENV/bin/python" -m pip install --quiet --quiet --disable-pip-version-check --requirement "$REQUIREMENTS"
-  "$RESOLVER_VENV/bin/python" -m pip install --quiet --quiet --disable-pip-version-check --no-deps --editable .
-  # Written last: an interrupted installation is repeated.
-  touch "$stamp"
+  new_venv
+  install --requirement "$REQUIREMENTS"
+  install --no-deps --editable .
+  venv_is_whole
 fi
 # Only in this environment: a developer's own build is not touched.
 export XDG_DATA_HOME="$PWD/$RESOLVER_VENV/share"

@@ -34,5 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.timeout(TIMEOUT_S))
+            # A launch test has no module to write the mark in.
+            item.add_marker(pytest.mark.process)
             if not is_installed:
                 item.add_marker(skip)

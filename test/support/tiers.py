@@ -64,6 +64,7 @@ _MARK = re.compile(r"\bmark\.(\w+)")
 _SLOWEST = 10
 _MEMORY_OF_WORKER = 2 << 30
 """Memory that a worker may take, bytes: MuJoCo's models, OpenUSD's stages and the middleware."""
+_CONTROL_GROUP = Path("/sys/fs/cgroup")
 _CPU = "cpu_s"
 
 
@@ -127,15 +128,17 @@ def _tier(names: set[str]) -> str:
     return next((tier for tier in reversed(TIERS) if tier in found), "test")
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Set the marks that follow from fixtures. Leave the tests of the chosen tiers."""
-    chosen = _chosen(config)
-    kept, others = [], []
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """Set the marks that follow from fixtures, for `-m`, too. Leave the tests of the chosen tiers."""
     for item in items:
         for fixture in getattr(item, "fixturenames", ()):
             if fixture in MARK_OF_FIXTURE:
                 item.add_marker(MARK_OF_FIXTURE[fixture])
+    yield
+    chosen = _chosen(config)
+    kept, others = [], []
+    for item in items:
         names = {mark.name for mark in item.iter_markers()}
         (kept if not chosen or _tier(names) in chosen else others).append(item)
     if others:
@@ -146,20 +149,34 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Return one worker a core, and fewer where memory is short."""
-    cores = len(os.sched_getaffinity(0))
-    return max(1, min(cores, _free_memory() // _MEMORY_OF_WORKER))
+    return max(1, min(cores(), free_memory() // _MEMORY_OF_WORKER))
 
 
-def _free_memory() -> int:
+def cores(control_group: Path = _CONTROL_GROUP) -> int:
+    """Return the number of cores that this process may use: `docker --cpus` limits their time, not their number."""
+    found = len(os.sched_getaffinity(0))
+    quota, _, period = _text(control_group / "cpu.max").partition(" ")
+    return min(found, max(1, int(quota) // int(period))) if quota.isdecimal() else found
+
+
+def free_memory(control_group: Path = _CONTROL_GROUP) -> int:
     """Return the memory that is free for this process, bytes: of the machine, or of its container."""
-    found = re.search(
-        r"^MemAvailable:\s+(\d+) kB$", Path("/proc/meminfo").read_text(encoding="utf-8"), re.MULTILINE
-    )
+    found = re.search(r"^MemAvailable:\s+(\d+) kB$", _text(Path("/proc/meminfo")), re.MULTILINE)
     free = int(found[1]) << 10 if found else 1 << 62
-    limit, used = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
-    if limit.is_file() and (text := limit.read_text(encoding="utf-8").strip()).isdecimal():
-        free = min(free, max(int(text) - int(used.read_text(encoding="utf-8")), 0))
+    limit, used = _text(control_group / "memory.max"), _text(control_group / "memory.current")
+    if limit.isdecimal() and used.isdecimal():
+        # Files that were read are counted as used, until somebody needs the memory.
+        cached = re.search(r"^inactive_file (\d+)$", _text(control_group / "memory.stat"), re.MULTILINE)
+        free = min(free, max(int(limit) - int(used) + int(cached[1] if cached else 0), 0))
     return free
+
+
+def _text(path: Path) -> str:
+    """Return the text of a file, "" for one that cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
 
 
 # --- What a test costs, and what it starts --------------------------------------------------------------------------
@@ -168,7 +185,7 @@ _started: list[str] = []
 
 
 def _note_process(event: str, arguments: tuple[Any, ...]) -> None:
-    if event not in ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn"):
+    if event not in ("subprocess.Popen", "os.system", "os.fork", "os.forkpty", "os.posix_spawn"):
         return
     # The first import of mujoco asks glfw for its version, in a process: it says nothing about the test.
     if "glfwGetVersion" not in str(arguments):
@@ -184,7 +201,7 @@ def _noting(start: Callable[..., int]) -> Callable[..., int]:
 
 
 sys.addaudithook(_note_process)
-# The one way to start a process that is not audited.
+# A way to start a process that is not audited.
 multiprocessing.util.spawnv_passfds = _noting(multiprocessing.util.spawnv_passfds)
 
 

@@ -244,6 +244,9 @@ def test_what_is_installed_stays_where_pip_fetched_nothing(
     setup = prepared(tool, tmp_path, "lint")
     state = {step[0]: step[2] for step in setup.steps[:-1]}
     setup.write_state(state)
+    setup.bin.mkdir(parents=True)
+    for name in ("python", "usd_ros_bridge"):
+        (setup.bin / name).touch()
     setup.check_machine = id
 
     def pip(step: str, *arguments: str) -> None:
@@ -257,6 +260,32 @@ def test_what_is_installed_stays_where_pip_fetched_nothing(
         setup.run()
     left = json.loads((setup.directory / "state.json").read_text(encoding="utf-8"))
     assert left == {**state, "running": "lint"} if begun else left == state
+
+
+@pytest.mark.parametrize(
+    ("removed", "repeated"),
+    [
+        ([], []),
+        (["usd_ros_bridge"], ["project"]),
+        (["python", "usd_ros_bridge"], ["venv", "packages", "interfaces", "project"]),
+    ],
+)
+def test_what_was_removed_is_made_again(
+    tool: SimpleNamespace, tmp_path: Path, removed: list[str], repeated: list[str]
+) -> None:
+    setup = prepared(tool, tmp_path)
+    setup.write_state({step[0]: step[2] for step in setup.steps})
+    setup.bin.mkdir(parents=True)
+    for name in {"python", "usd_ros_bridge"} - {*removed}:
+        (setup.bin / name).touch()
+    done: list[str] = []
+    setup.check_machine = id
+    setup.kept_interfaces = list
+    setup.steps = [
+        (name, title, key, lambda name=name: done.append(name)) for name, title, key, _ in setup.steps
+    ]
+    setup.run()
+    assert done == repeated
 
 
 @pytest.mark.parametrize("fault", ["damaged", "not readable", "absent"])
