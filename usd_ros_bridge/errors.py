@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 MAX_QUOTED = 128
+MAX_PATH = 4096
+"""PATH_MAX of Linux."""
 MAX_CANDIDATES = 20_000
 """Names that a misspelt one is compared with."""
 _ALIKE = 0.6
@@ -158,6 +160,18 @@ def quoted(value: object) -> str:
     if len(text) > MAX_QUOTED:
         text = text[:MAX_QUOTED] + "..."
     return "'" + text.encode("unicode_escape").decode("ascii") + "'"
+
+
+def quoted_path(path: object) -> str:
+    """Return the path of a file in quotes, for a message: whole, so that it can be copied.
+
+    Letters of all languages stay as they are. Characters that cannot be shown are escaped.
+    """
+    text = str(path)
+    if len(text) > MAX_PATH:
+        text = text[:MAX_PATH] + "..."
+    shown = (each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text)
+    return "'" + "".join(shown) + "'"
 
 
 def error_text(error: object, fallback: str = "its text cannot be shown") -> str:

@@ -2,7 +2,7 @@
 
 import difflib
 
-from usd_ros_bridge.errors import alternatives, did_you_mean, nearest, one_of
+from usd_ros_bridge.errors import alternatives, did_you_mean, nearest, one_of, quoted, quoted_path
 
 TYPES = ["LaserScan", "LaserEcho", "Image", "Imu", "JointState", "CameraInfo"]
 
@@ -58,3 +58,12 @@ def test_one_of_a_few_values_is_suggested_before_all_are_named():
         "did you mean publisher? use one of publisher, subscription"
     )
     assert one_of("x", ("publisher", "subscription")) == "use one of publisher, subscription"
+
+
+def test_a_path_is_shown_whole_and_as_it_is_written():
+    long = "/tmp/" + "über/" * 100 + "robot.usda"
+    assert quoted_path(long) == f"'{long}'"
+    assert quoted_path("a\nb\x1b[2J\u202e\udcfc") == "'a\\nb\\x1b[2J\\u202e\\udcfc'"
+    assert len(quoted_path("/a" * 10_000)) < 4200
+    assert quoted(long).endswith("...'")
+    assert "\\xfc" in quoted(long)

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.errors import OptionError, quoted
+from usd_ros_bridge.errors import OptionError, quoted, quoted_path
 from usd_ros_bridge.export.mesh_store import DIGITS
 from usd_ros_bridge.model.appearance import GREY, Color, Look, Skin, srgb
 from usd_ros_bridge.model.diagnostics import Diagnostic, archive_and_inner
@@ -292,8 +292,8 @@ def _not_writable(directory: Path, error: OSError) -> Diagnostic:
         code="3.8.mesh_directory",
         severity="error",
         path="",
-        message=f"no mesh files can be written to {quoted(directory)} ({error.strerror or error}); meshes that are not "
-        "there yet are left out",
+        message=f"no mesh files can be written to {quoted_path(directory)} ({error.strerror or error}); meshes that "
+        "are not there yet are left out",
         remedy="make it writable, or give another directory (--meshes)",
     )
 

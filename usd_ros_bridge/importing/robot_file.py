@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 from xml.parsers import expat
 
-from usd_ros_bridge.errors import AssetError, did_you_mean, quoted
+from usd_ros_bridge.errors import AssetError, did_you_mean, quoted, quoted_path
 from usd_ros_bridge.model.diagnostics import Diagnostic, DiagnosticCollector
 
 Kind = Literal["urdf", "mjcf"]
@@ -130,7 +130,7 @@ def read_robot_file(path: Path, find_package: FindPackage) -> RobotFile:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise AssetError(f"cannot open {quoted(path)}: {error.strerror}") from error
+        raise AssetError(f"cannot open {quoted_path(path)}: {error.strerror}") from error
     if content.startswith((b"#usda", b"PXR-USDC", b"PK")):
         raise AssetError(f"{path} is OpenUSD already: usd_ros_bridge run {path}")
     findings = DiagnosticCollector()

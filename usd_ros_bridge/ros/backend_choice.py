@@ -10,7 +10,7 @@ from typing import NamedTuple
 from usd_ros_bridge.api import add_physics
 from usd_ros_bridge.backends.base import Backend, needs_physics
 from usd_ros_bridge.backends.registry import backend_names, load_backend
-from usd_ros_bridge.errors import BackendError, BridgeError, quoted
+from usd_ros_bridge.errors import BackendError, BridgeError, quoted_path
 from usd_ros_bridge.model.physics import PhysicsScene
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import parse_shard
@@ -51,7 +51,7 @@ def check_plan(plan: object, bridge: str) -> None:
     if isinstance(plan, BridgePlan):
         return
     is_path = isinstance(plan, (str, os.PathLike))
-    given = quoted(plan) if is_path else f"a {type(plan).__name__}"
+    given = quoted_path(plan) if is_path else f"a {type(plan).__name__}"
     raise BridgeError(
         f"{bridge}({given}): a bridge takes a plan. Call {bridge}(load_plan(asset), ...), or Bridge.open_asset(asset)"
     )

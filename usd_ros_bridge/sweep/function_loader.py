@@ -11,7 +11,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, Final
 
-from usd_ros_bridge.errors import OptionError, alternatives, escaped, quoted
+from usd_ros_bridge.errors import OptionError, alternatives, escaped, quoted, quoted_path
 from usd_ros_bridge.reporting import describe
 
 _PACKAGE: Final = str(Path(__file__).resolve().parent.parent)
@@ -63,7 +63,7 @@ def _load_file(path: Path) -> Any:
         path = path.resolve(strict=True)
         version = path.stat().st_mtime_ns
     except OSError as error:
-        raise OptionError(f"cannot read {quoted(path)}: {error.strerror or error}") from None
+        raise OptionError(f"cannot read {quoted_path(path)}: {error.strerror or error}") from None
     digest = hashlib.sha256(f"{path}\0{version}".encode()).hexdigest()[:12]
     name = f"usd_ros_bridge_sweep_{path.stem}_{digest}"
     module = sys.modules.get(name)
@@ -71,7 +71,7 @@ def _load_file(path: Path) -> Any:
         return module
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise OptionError(f"cannot load {quoted(path)}: it is no Python file")
+        raise OptionError(f"cannot load {quoted_path(path)}: it is no Python file")
     module = module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -79,7 +79,7 @@ def _load_file(path: Path) -> Any:
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise OptionError(f"cannot load {quoted(path)}: {describe_fault(error)}") from error
+        raise OptionError(f"cannot load {quoted_path(path)}: {describe_fault(error)}") from error
     return module
 
 

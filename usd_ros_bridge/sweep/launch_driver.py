@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from usd_ros_bridge.child_process import end_with_parent
-from usd_ros_bridge.errors import BridgeError, OptionError, escaped, quoted
+from usd_ros_bridge.errors import BridgeError, OptionError, escaped, quoted_path
 from usd_ros_bridge.model.periods import SECOND_NS
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import BridgeOptions
@@ -204,7 +204,7 @@ class LaunchRunner:
 def _launch_command(launch: str, arguments: Mapping[str, Any], directory: str) -> list[str]:
     path = Path(directory, launch)
     if not path.is_file():
-        raise OptionError(f"driver.launch: there is no file {quoted(path)}")
+        raise OptionError(f"driver.launch: there is no file {quoted_path(path)}")
     ros2 = shutil.which("ros2")
     if ros2 is None:
         raise OptionError(

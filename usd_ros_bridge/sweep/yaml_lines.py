@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-from usd_ros_bridge.errors import BridgeError, OptionError, quoted
+from usd_ros_bridge.errors import BridgeError, OptionError, quoted, quoted_path
 from usd_ros_bridge.requirements import missing_requirement
 
 DocumentPath = tuple[str | int, ...]
@@ -37,7 +37,7 @@ def read_yaml(path: Path) -> tuple[Any, dict[DocumentPath, int]]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise OptionError(f"cannot read {quoted(path)}: {reason}") from None
+        raise OptionError(f"cannot read {quoted_path(path)}: {reason}") from None
     try:
         return _parse(text)
     except yaml.YAMLError as error:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pxr import Ar, Sdf, Tf, Usd
 
-from usd_ros_bridge.errors import AssetError, VariantError, alternatives, choices, quoted
+from usd_ros_bridge.errors import AssetError, VariantError, alternatives, choices, quoted, quoted_path
 from usd_ros_bridge.options import ReadOptions, VariantSelection
 from usd_ros_bridge.usd.layer_files import (
     FileRefusedError,
@@ -73,9 +73,9 @@ def open_stage(
             leave_out(session, found.separable)
         stage = _compose(root, session, context, options, refused)
     except Tf.ErrorException as error:
-        raise AssetError(f"cannot open {quoted(asset)}: {first_line(error)}") from None
+        raise AssetError(f"cannot open {quoted_path(asset)}: {first_line(error)}") from None
     except AssetError as error:
-        raise AssetError(f"cannot open {quoted(asset)}: {error}") from None
+        raise AssetError(f"cannot open {quoted_path(asset)}: {error}") from None
     keep_files(stage, files)
     if found is not None:
         files.keep(scan.layers)
@@ -102,9 +102,11 @@ def _identifier(asset: str, packages: PackageMap) -> str:
         if path is None:
             name, inside = split_package_path(asset)
             if inside is None:
-                raise AssetError(f"cannot open {quoted(asset)}: the path leaves the package {quoted(name)}")
+                raise AssetError(
+                    f"cannot open {quoted_path(asset)}: the path leaves the package {quoted(name)}"
+                )
             raise AssetError(
-                f"cannot open {quoted(asset)}: no such package as {quoted(name)}; {package_remedy(name)}"
+                f"cannot open {quoted_path(asset)}: no such package as {quoted(name)}; {package_remedy(name)}"
             )
         return str(path)
     if asset.startswith("file://"):
@@ -115,11 +117,11 @@ def _identifier(asset: str, packages: PackageMap) -> str:
 def _root_layer(asset: str, identifier: str, files: LayerFiles) -> Any:
     """Return the root layer; distinguish faults that OpenUSD reports alike."""
     if not _is_encodable(identifier):
-        raise AssetError(f"cannot open {quoted(asset)}: OpenUSD takes file names in UTF-8 only")
+        raise AssetError(f"cannot open {quoted_path(asset)}: OpenUSD takes file names in UTF-8 only")
     if Sdf.Layer.IsAnonymousLayerIdentifier(identifier):
         layer = Sdf.Layer.Find(identifier)
         if layer is None:
-            raise AssetError(f"cannot open {quoted(asset)}: no such anonymous layer")
+            raise AssetError(f"cannot open {quoted_path(asset)}: no such anonymous layer")
         return layer
     outer = (
         Ar.SplitPackageRelativePathOuter(identifier)[0]
@@ -127,18 +129,18 @@ def _root_layer(asset: str, identifier: str, files: LayerFiles) -> Any:
         else identifier
     )
     if not outer or "\0" in outer:
-        raise AssetError(f"cannot open {quoted(asset)}: no file name")
+        raise AssetError(f"cannot open {quoted_path(asset)}: no file name")
     if "://" not in outer:
         _check_file(asset, outer)
     try:
         layer = files.open(identifier)
     except Tf.ErrorException as error:
-        raise AssetError(f"cannot open {quoted(asset)}: {first_line(error)}") from None
+        raise AssetError(f"cannot open {quoted_path(asset)}: {first_line(error)}") from None
     except (AssetError, FileRefusedError) as error:
-        raise AssetError(f"cannot open {quoted(asset)}: {error}") from None
+        raise AssetError(f"cannot open {quoted_path(asset)}: {error}") from None
     if layer is None:
         raise AssetError(
-            f"cannot open {quoted(asset)}: no resolver or file format of this OpenUSD can read it"
+            f"cannot open {quoted_path(asset)}: no resolver or file format of this OpenUSD can read it"
         )
     return layer
 
@@ -155,26 +157,27 @@ def _check_file(asset: str, identifier: str) -> None:
     path = Path(identifier)
     try:
         if path.is_dir():
-            raise AssetError(f"cannot open {quoted(asset)}: it is a directory")
+            raise AssetError(f"cannot open {quoted_path(asset)}: it is a directory")
         if not path.exists():
-            raise AssetError(f"cannot open {quoted(asset)}: no such file")
+            raise AssetError(f"cannot open {quoted_path(asset)}: no such file")
         if regular_file_size(identifier) == 0:
-            raise AssetError(f"cannot open {quoted(asset)}: the file is empty")
+            raise AssetError(f"cannot open {quoted_path(asset)}: the file is empty")
         with path.open("rb"):
             pass
     except FileRefusedError as error:
-        raise AssetError(f"cannot open {quoted(asset)}: {error}") from None
+        raise AssetError(f"cannot open {quoted_path(asset)}: {error}") from None
     except OSError as error:
-        raise AssetError(f"cannot open {quoted(asset)}: {error.strerror or error}") from None
+        raise AssetError(f"cannot open {quoted_path(asset)}: {error.strerror or error}") from None
     if path.suffix in _ROBOT_FILES:
         raise AssetError(
-            f"cannot open {quoted(asset)}: it is no OpenUSD; convert it: usd_ros_bridge import {shlex.quote(asset)}"
+            f"cannot open {quoted_path(asset)}: it is no OpenUSD; convert it: "
+            f"usd_ros_bridge import {shlex.quote(asset)}"
         )
     extension = path.suffix.lstrip(".")
     if Sdf.FileFormat.FindByExtension(extension) is None:
         known = choices(f".{name}" for name in Sdf.FileFormat.FindAllFileFormatExtensions())
         raise AssetError(
-            f"cannot open {quoted(asset)}: unknown extension {quoted(path.suffix)}; known: {known}"
+            f"cannot open {quoted_path(asset)}: unknown extension {quoted(path.suffix)}; known: {known}"
         )
 
 

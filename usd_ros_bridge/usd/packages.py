@@ -17,7 +17,7 @@ from typing import Final
 
 from pxr import Ar
 
-from usd_ros_bridge.errors import OptionError, did_you_mean, quoted
+from usd_ros_bridge.errors import OptionError, did_you_mean, quoted, quoted_path
 
 SCHEME: Final = "package:"
 PATH_VARIABLE: Final = "USD_ROS_PACKAGE_PATH"
@@ -45,7 +45,7 @@ class PackageMap:
                     f"package: {quoted(name)} is no package name (letters, digits, '_' and '-')"
                 )
             if not Path(directory).is_dir():
-                raise OptionError(f"package {name}: no such directory: {quoted(directory)}")
+                raise OptionError(f"package {name}: no such directory: {quoted_path(directory)}")
             self._explicit[name] = Path(directory).absolute()
 
     @property

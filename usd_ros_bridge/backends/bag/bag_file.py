@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, Protocol
 
 from usd_ros_bridge.backends.bag.mcap_reader import BagChannel, BagMessage, McapReader, zstd
-from usd_ros_bridge.errors import BackendError, did_you_mean, error_text, quoted
+from usd_ros_bridge.errors import BackendError, did_you_mean, error_text, quoted, quoted_path
 from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.requirements import BAGS
 
@@ -91,7 +91,7 @@ class BagFile:
                     yield channel, log_ns, data
             if file.damage:
                 self._report(
-                    f"playback.bag_damaged:{name}", f"bag {quoted(self.path)}: {name}: {file.damage}"
+                    f"playback.bag_damaged:{name}", f"bag {quoted_path(self.path)}: {name}: {file.damage}"
                 )
 
     def _storage_files(self) -> list[Path]:
@@ -100,7 +100,7 @@ class BagFile:
         if not path.exists():
             siblings = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
             question = did_you_mean(path.name, siblings)
-            raise BackendError(f"bag {quoted(path)} does not exist{f'; {question}' if question else ''}")
+            raise BackendError(f"bag {quoted_path(path)} does not exist{f'; {question}' if question else ''}")
         if not path.is_dir():
             return [path]
         found = [each for each in path.iterdir() if _ending(each) in _STORAGES]
@@ -108,9 +108,9 @@ class BagFile:
         listed = self._listed_files()
         files = [each for each in listed if each.exists()] or found
         if not files:
-            raise BackendError(f"bag {quoted(path)} is a directory without .mcap and .db3 files")
+            raise BackendError(f"bag {quoted_path(path)} is a directory without .mcap and .db3 files")
         if missing := [each.name for each in listed if not each.exists()]:
-            self._report("playback.bag_files", f"bag {quoted(path)}: {', '.join(missing)} is missing")
+            self._report("playback.bag_files", f"bag {quoted_path(path)}: {', '.join(missing)} is missing")
         return files
 
     def _listed_files(self) -> list[Path]:
@@ -119,7 +119,7 @@ class BagFile:
         if not metadata.exists():
             self._report(
                 "playback.bag_files",
-                f"bag {quoted(self.path)} has no {METADATA}, as a recording that was killed: all its files are "
+                f"bag {quoted_path(self.path)} has no {METADATA}, as a recording that was killed: all its files are "
                 "played; `ros2 bag reindex` writes one",
             )
             return []
@@ -130,7 +130,8 @@ class BagFile:
             return [self.path / PurePath(name).name for name in names]
         except Exception as error:  # noqa: BLE001 - YAML and what a file may say in it
             self._report(
-                "playback.bag_files", f"bag {quoted(self.path)}: {METADATA} is ignored: {_one_line(error)}"
+                "playback.bag_files",
+                f"bag {quoted_path(self.path)}: {METADATA} is ignored: {_one_line(error)}",
             )
             return []
 
@@ -141,7 +142,7 @@ class BagFile:
                 "convert it with rosbags-convert" if path.suffix == ".bag" else "give a .mcap or .db3 file"
             )
             kind = "a bag of ROS 1" if path.suffix == ".bag" else "no bag"
-            raise BackendError(f"{quoted(path)} is {kind}: {remedy}, or a rosbag2 directory")
+            raise BackendError(f"{quoted_path(path)} is {kind}: {remedy}, or a rosbag2 directory")
         if path.suffix != _COMPRESSED:
             return storage(path)
         unpacked = Path(self._stack.enter_context(TemporaryDirectory(prefix="usd_ros_bridge-"))) / path.stem
@@ -149,7 +150,7 @@ class BagFile:
         opened = storage(unpacked)
         if damage:
             self._report(
-                f"playback.bag_damaged:{path.name}", f"bag {quoted(self.path)}: {path.name}: {damage}"
+                f"playback.bag_damaged:{path.name}", f"bag {quoted_path(self.path)}: {path.name}: {damage}"
             )
         return opened
 
@@ -224,7 +225,7 @@ def _open_reader(path: Path) -> Iterator[Any]:
         reader = Reader(path)
         reader.open()
     except Exception as error:  # noqa: BLE001 - rosbags trusts what a database says
-        raise BackendError(f"bag {quoted(path)} cannot be read: {_one_line(error)}") from None
+        raise BackendError(f"bag {quoted_path(path)} cannot be read: {_one_line(error)}") from None
     try:
         yield reader
     finally:

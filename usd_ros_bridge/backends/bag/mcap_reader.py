@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 from zlib import crc32
 
-from usd_ros_bridge.errors import BackendError, quoted
+from usd_ros_bridge.errors import BackendError, quoted, quoted_path
 
 MAGIC: Final = b"\x89MCAP0\r\n"
 _HEADER, _FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _DATA_END = 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x0F
@@ -80,7 +80,7 @@ class McapReader:
             start = file.read(len(MAGIC))
         if start != MAGIC:
             what = "is empty" if not start else "is no MCAP file"
-            raise BackendError(f"bag {quoted(path)} {what}")
+            raise BackendError(f"bag {quoted_path(path)} {what}")
 
     def channels(self) -> tuple[BagChannel, ...]:
         """Return the channels: from the summary, else those that a scan of the whole file finds."""
@@ -118,7 +118,7 @@ class McapReader:
         try:
             return self._path.open("rb")
         except OSError as error:
-            raise BackendError(f"bag {quoted(self._path)} cannot be read: {error.strerror}") from None
+            raise BackendError(f"bag {quoted_path(self._path)} cannot be read: {error.strerror}") from None
 
     def _records(
         self, file: BinaryIO, chosen: dict[int, BagChannel | None], wanted: Callable[[BagChannel], bool]

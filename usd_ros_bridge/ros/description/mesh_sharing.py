@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 from xml.sax.saxutils import escape
 
-from usd_ros_bridge.errors import BridgeError, OptionError, quoted
+from usd_ros_bridge.errors import BridgeError, OptionError, quoted_path
 from usd_ros_bridge.export.mesh_files import default_directory, directory_uri, installed_meshes
 from usd_ros_bridge.export.mesh_server import MeshServer
 from usd_ros_bridge.export.mesh_store import MeshStore, with_base
@@ -158,8 +158,8 @@ class MeshSharing:
     def _check_package(self, directory: Path) -> None:
         if not any(uri.startswith("package://") for uri in self._paths):
             raise OptionError(
-                f"mesh_uris package: {quoted(directory)} is not in the share of a ROS package; set mesh_directory to "
-                "one that is, or install the files there (docs/reference/meshes.md)"
+                f"mesh_uris package: {quoted_path(directory)} is not in the share of a ROS package; set mesh_directory "
+                "to one that is, or install the files there (docs/reference/meshes.md)"
             )
 
     def _find_class(self, *, is_needed: bool) -> Any:
