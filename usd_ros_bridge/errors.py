@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 MAX_QUOTED = 128
-MAX_PATH = 4096
-"""PATH_MAX of Linux."""
+MAX_PATH = 512
+"""Longer ones do not help to find a file."""
 MAX_CANDIDATES = 20_000
 """Names that a misspelt one is compared with."""
 _ALIKE = 0.6

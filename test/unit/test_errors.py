@@ -61,9 +61,9 @@ def test_one_of_a_few_values_is_suggested_before_all_are_named():
 
 
 def test_a_path_is_shown_whole_and_as_it_is_written():
-    long = "/tmp/" + "über/" * 100 + "robot.usda"
+    long = "/tmp/" + "über/" * 80 + "robot.usda"
     assert quoted_path(long) == f"'{long}'"
     assert quoted_path("a\nb\x1b[2J\u202e\udcfc") == "'a\\nb\\x1b[2J\\u202e\\udcfc'"
-    assert len(quoted_path("/a" * 10_000)) < 4200
+    assert len(quoted_path("/a" * 10_000)) < 600
     assert quoted(long).endswith("...'")
     assert "\\xfc" in quoted(long)

@@ -51,7 +51,8 @@ _MAX_TEMPORARY: Final = 24
 _CONNECT_S: Final = 5.0
 _LOOPBACK: Final = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 """Ray takes 127.0.0.1 as its address only with this, and servers of a node of that address listen there alone."""
-_AUTH_MODE: Final = "RAY_AUTH_MODE"
+_SET_BY_RAY: Final = ("RAY_AUTH_MODE", "PYTHONBREAKPOINT")
+"""Environment variables: the mode of a Ray that it starts, and its own debugger for `breakpoint()`."""
 _TOKEN: Final = {"RAY_AUTH_TOKEN": secrets.token_hex(32)}
 """What a local Ray of this process asks of its clients: other users of the machine cannot run code in it. Without one,
 Ray would write a token into the user's home directory."""
@@ -282,8 +283,8 @@ def _messages_hidden(ray: Any) -> Iterator[None]:
 @contextmanager
 def _environment(values: Mapping[str, str]) -> Iterator[None]:
     """Set environment variables for child processes that are started meanwhile."""
-    # Ray sets its mode itself, for a Ray that it starts, and would leave it to the host.
-    before = {name: os.environ.get(name) for name in (*values, _AUTH_MODE)}
+    # Ray sets some itself, and would leave them to the host.
+    before = {name: os.environ.get(name) for name in (*values, *_SET_BY_RAY)}
     os.environ.update(values)
     try:
         yield
