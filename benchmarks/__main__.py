@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Sequence
+from functools import partial
 from pathlib import Path
 
 import click
@@ -12,7 +13,7 @@ from rich.console import Console
 from benchmarks.harness import Machine, Options, Result
 from benchmarks.processes import isolate
 from benchmarks.registry import FLEET, NAMES, benchmarks
-from benchmarks.report import FLEET_RESULTS, RESULTS, print_table, run_all, write_json
+from benchmarks.report import FLEET_RESULTS, RESULTS, print_beside, print_table, run_all, run_in, write_json
 
 
 @click.command()
@@ -31,16 +32,30 @@ from benchmarks.report import FLEET_RESULTS, RESULTS, print_table, run_all, writ
     help="Where the results go [default: benchmarks/results.json, and benchmarks/fleet_results.json for "
     "shards; of complete runs only].",
 )
-def main(only: tuple[str, ...], quick: bool, runs: int | None, json_path: Path | None) -> None:
+@click.option(
+    "--beside",
+    default=None,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Python of another environment, which runs each benchmark right after this one; needs --json.",
+)
+def main(
+    only: tuple[str, ...], quick: bool, runs: int | None, json_path: Path | None, beside: Path | None
+) -> None:
     """Measure what the bridge costs. The status is 1 where a benchmark cannot run; no figure decides about it."""
+    if beside is not None and json_path is None:
+        raise click.UsageError("--beside needs --json: a file for the figures of both")
     isolate()
     machine = Machine.here()
     console = Console(width=None if sys.stdout.isatty() else 150, highlight=False, emoji=False)
     chosen = {name: run for name, run in benchmarks().items() if not only or name in only}
-    results, failures = run_all(chosen, Options(quick=quick, runs=runs), console)
+    options = Options(quick=quick, runs=runs)
+    other = None if beside is None else partial(run_in, beside, options=options)
+    results, others, failures = run_all(chosen, options, console, beside=other)
     print_table(results, failures, machine, console)
+    if others:
+        print_beside(results, others, console)
     for path, entries in _files(results, set(only), failures, json_path, quick=quick).items():
-        write_json(path, entries, machine)
+        write_json(path, entries, machine, others)
         console.print(f"written: {path}")
     sys.exit(1 if failures else 0)
 

@@ -5,31 +5,55 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from benchmarks.harness import ROOT, Machine, Options, Result
+from benchmarks.harness import ROOT, BenchmarkError, Machine, Options, Result
 from benchmarks.registry import Benchmark
 
 RESULTS = ROOT / "benchmarks" / "results.json"
 FLEET_RESULTS = ROOT / "benchmarks" / "fleet_results.json"
 """Of the benchmarks FLEET, whose figures the cost model is fitted to: all of one run."""
+_OF_THIS_ENVIRONMENT = (
+    "_ROS_WHEELS_BOOTSTRAP_COMPLETE",
+    "AMENT_PREFIX_PATH",
+    "LD_LIBRARY_PATH",
+    "PYTHONPATH",
+    "VIRTUAL_ENV",
+)
+
+Entries = Callable[[str], list[dict[str, Any]]]
+"""Runs the benchmark of this name somewhere else, and returns the entries of its JSON."""
 
 
 def run_all(
-    benchmarks: Mapping[str, Benchmark], options: Options, console: Console
-) -> tuple[list[Result], dict[str, str]]:
+    benchmarks: Mapping[str, Benchmark],
+    options: Options,
+    console: Console,
+    *,
+    beside: Entries | None = None,
+) -> tuple[list[Result], list[dict[str, Any]], dict[str, str]]:
     """Runs benchmarks; one that fails keeps no other from running.
 
+    Args:
+        benchmarks: Which ones.
+        options: How they run.
+        console: Where figures appear as they come.
+        beside: Runs each in another environment right after it ran in this one.
+
     Returns:
-        The results, and why which benchmarks failed.
+        The results, the entries of the other environment, and why which benchmarks failed.
     """
     results: list[Result] = []
+    others: list[dict[str, Any]] = []
     failures: dict[str, str] = {}
     for name, run in benchmarks.items():
         console.print(f"{name} ...", style="dim")
@@ -37,9 +61,52 @@ def run_all(
             for result in run(options):
                 results.append(result)
                 console.print(f"  {result.name}: {_number(result.value)} {result.unit}", style="dim")
+            if beside is not None:
+                others += beside(name)
         except Exception as error:  # noqa: BLE001 - whatever ends one benchmark, the others run
             failures[name] = " ".join(f"{type(error).__name__}: {error}".split())
-    return results, failures
+    return results, others, failures
+
+
+def run_in(python: Path, name: str, options: Options) -> list[dict[str, Any]]:
+    """Runs a benchmark by another environment's Python, and returns its entries.
+
+    Raises:
+        BenchmarkError: It failed there.
+    """
+    variables = {name: value for name, value in os.environ.items() if name not in _OF_THIS_ENVIRONMENT}
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "entries.json")
+        command = [str(python), "-m", "benchmarks", "--only", name, "--json", str(path)]
+        command += ["--quick"] * options.quick + [f"--runs={options.repeats}"]
+        try:
+            ended = subprocess.run(
+                command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False
+            )
+        except OSError as error:
+            raise BenchmarkError(f"{python}: {error.strerror}") from error
+        if ended.returncode or not path.exists():
+            said = (ended.stdout + ended.stderr).strip().splitlines() or [f"status {ended.returncode}"]
+            raise BenchmarkError(f"by {python}: {said[-1].strip()}")
+        entries: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+        return entries
+
+
+def print_beside(results: Sequence[Result], others: Sequence[Mapping[str, Any]], console: Console) -> None:
+    """Prints figures of two environments side by side."""
+    there = {each["name"]: each for each in others}
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+    for head in ("figure", "here", "beside", "here over beside"):
+        table.add_column(head, justify="left" if head == "figure" else "right", no_wrap=True)
+    for result in results:
+        if result.name not in there:
+            continue
+        other = there[result.name]["value"]
+        ratio = f"{result.value / other:.2f}" if other else ""
+        table.add_row(result.name, f"{_number(result.value)} {result.unit}", _number(other), ratio)
+    console.print(table)
+    for rclpy in sorted({each["machine"]["rclpy"] for each in others}):
+        console.print(f"beside: rclpy {rclpy}")
 
 
 def print_table(
@@ -74,9 +141,11 @@ def print_table(
     )
 
 
-def write_json(path: Path, results: Sequence[Result], machine: Machine) -> None:
-    """Writes the list of {name, value, unit, target, met, compared_with, machine}."""
-    entries = [result.to_json(machine) for result in results]
+def write_json(
+    path: Path, results: Sequence[Result], machine: Machine, others: Sequence[Mapping[str, Any]] = ()
+) -> None:
+    """Writes the list of {name, value, unit, target, met, compared_with, machine}; others come last."""
+    entries = [*(result.to_json(machine) for result in results), *others]
     path.write_text(json.dumps(entries, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
 

@@ -262,9 +262,41 @@ def failing(options: Options) -> Iterator[Result]:
 
 
 def test_a_failing_benchmark_keeps_no_other_from_running() -> None:
-    results, failures = report.run_all({"failing": failing, "good": good}, Options(), console())
+    results, _, failures = report.run_all({"failing": failing, "good": good}, Options(), console())
     assert [each.name for each in results] == ["failing.first", "good.figure"]
     assert failures == {"failing": "BenchmarkError: the part it needs is missing"}
+
+
+OTHER_PYTHON = """#!/bin/sh
+test -z "$_ROS_WHEELS_BOOTSTRAP_COMPLETE$LD_LIBRARY_PATH" || exit 3
+while [ "$1" != --json ]; do shift; done
+echo '[{"name": "good.figure", "value": 4.0, "unit": "us", "machine": {"rclpy": "9.1.2"}}]' > "$2"
+"""
+
+
+def test_another_environment_runs_each_benchmark_beside(
+    monkeypatch: pytest.MonkeyPatch, results_file: Path, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/of/this/environment")
+    python, path = tmp_path / "python", tmp_path / "both.json"
+    python.write_text(OTHER_PYTHON, encoding="utf-8")
+    python.chmod(0o755)
+    arguments = ["--only", "frames", "--beside", str(python)]
+    assert run_command(monkeypatch, {"frames": good}, *arguments) == 2
+    assert run_command(monkeypatch, {"frames": good}, *arguments, "--json", str(path)) == 0
+    here, there = json.loads(path.read_text(encoding="utf-8"))
+    assert (here["name"], there["name"], there["machine"]) == (
+        "good.figure",
+        "good.figure",
+        {"rclpy": "9.1.2"},
+    )
+    python.write_text("#!/bin/sh\necho no rclpy >&2\nexit 1\n", encoding="utf-8")
+    _, others, failures = report.run_all(
+        {"good": good}, Options(), console(), beside=lambda name: report.run_in(python, name, Options())
+    )
+    assert others == []
+    assert failures == {"good": f"BenchmarkError: by {python}: no rclpy"}
+    assert not results_file.exists()
 
 
 @pytest.fixture
