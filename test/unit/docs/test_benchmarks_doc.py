@@ -259,3 +259,32 @@ def test_every_result_is_explained_with_its_target() -> None:
             targets = [RESULTS[name]["target"] for name in found]
             assert written == list(dict.fromkeys(each for each in targets if each is not None)), cell
     assert explained == RESULTS.keys()
+
+
+BESIDE: tuple[tuple[str, ...], ...] = (
+    ("frames.1000.tick",),
+    ("frames.1000.naive_ratio",),
+    ("frames.10000.tick",),
+    ("step.nothing_due",),
+    ("step.all_due",),
+    ("startup.first_tf", "startup.first_tf_joint_states"),
+)
+"""Results of each row of the table of two distributions."""
+
+
+def test_the_figures_of_two_distributions() -> None:
+    entries = json.loads((ROOT / "benchmarks" / "distributions.json").read_text(encoding="utf-8"))
+    values: dict[str, dict[str, float]] = {}
+    for each in entries:
+        major = each["machine"]["rclpy"].partition(".")[0]
+        values.setdefault(DISTRIBUTIONS[major], {})[each["name"]] = each["value"]
+    assert {*values} == {"jazzy", "kilted"}
+    table = rows(section(PAGE, "Jazzy beside Kilted"), "Jazzy beside Kilted")
+    assert len(table) == len(BESIDE)
+    for (label, *cells), names in zip(table, BESIDE, strict=True):
+        here, there = ([values[distro][name] for name in names] for distro in ("jazzy", "kilted"))
+        ratios = [mine / other for mine, other in zip(here, there, strict=True)]
+        for cell, expected in zip(cells, (here, there, ratios), strict=True):
+            written = NUMBER.findall(cell)
+            assert len(written) == len(expected), label
+            assert all(map(is_rounded, written, expected)), label
