@@ -20,6 +20,7 @@ from usd_ros_bridge.ros_domains import DomainReservation, reserve_domain
 
 GRACE_SECONDS = 5.0
 _REEXEC_MARK = "_ROS_WHEELS_BOOTSTRAP_COMPLETE"
+_PATHS_OF_THIS_ENVIRONMENT = ("AMENT_PREFIX_PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV")
 UDP_ON_LOOPBACK = {
     "ROS_AUTOMATIC_DISCOVERY_RANGE": "SYSTEM_DEFAULT",
     "FASTDDS_DEFAULT_PROFILES_FILE": str(ROOT / "config" / "fastdds_loopback_udp.xml"),
@@ -59,6 +60,13 @@ def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     environment = {**os.environ, **(extra or {})}
     environment.pop(_REEXEC_MARK, None)
     return environment
+
+
+def foreign_environment() -> dict[str, str]:
+    """Returns the environment for another environment's Python: nothing in it leads to the packages of this one."""
+    return {
+        name: value for name, value in child_environment().items() if name not in _PATHS_OF_THIS_ENVIRONMENT
+    }
 
 
 def cpu_seconds(pid: int) -> float:

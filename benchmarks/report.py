@@ -17,18 +17,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from benchmarks.harness import ROOT, BenchmarkError, Machine, Options, Result
+from benchmarks.processes import foreign_environment
 from benchmarks.registry import Benchmark
 
 RESULTS = ROOT / "benchmarks" / "results.json"
 FLEET_RESULTS = ROOT / "benchmarks" / "fleet_results.json"
 """Of the benchmarks FLEET, whose figures the cost model is fitted to: all of one run."""
-_OF_THIS_ENVIRONMENT = (
-    "_ROS_WHEELS_BOOTSTRAP_COMPLETE",
-    "AMENT_PREFIX_PATH",
-    "LD_LIBRARY_PATH",
-    "PYTHONPATH",
-    "VIRTUAL_ENV",
-)
 
 Entries = Callable[[str], list[dict[str, Any]]]
 """Runs the benchmark of this name somewhere else, and returns the entries of its JSON."""
@@ -74,14 +68,13 @@ def run_in(python: Path, name: str, options: Options) -> list[dict[str, Any]]:
     Raises:
         BenchmarkError: It failed there.
     """
-    variables = {name: value for name, value in os.environ.items() if name not in _OF_THIS_ENVIRONMENT}
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "entries.json")
         command = [str(python), "-m", "benchmarks", "--only", name, "--json", str(path)]
         command += ["--quick"] * options.quick + [f"--runs={options.repeats}"]
         try:
             ended = subprocess.run(
-                command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False
+                command, cwd=ROOT, env=foreign_environment(), capture_output=True, text=True, check=False
             )
         except OSError as error:
             raise BenchmarkError(f"{python}: {error.strerror}") from error
