@@ -17,11 +17,12 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry
 from page_controls import control_page
-from parameter_client import ParameterClient
+from parameter_client import ParameterClient, call
 from rclpy.qos import qos_profile_sensor_data
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
+from std_srvs.srv import Trigger
 
 from usd_ros_bridge import Bridge, load_plan
 from usd_ros_bridge.options import PlanOptions, ReadOptions
@@ -488,6 +489,32 @@ def test_time_is_paused_stepped_reset_and_made_faster(start, ros_harness, hear):
 
 
 @pytest.mark.usefixtures("patient")
+def test_a_step_and_a_reset_by_another_end_no_pause_on_the_page(start, ros_harness, hear):
+    pytest.importorskip("mujoco", reason="MuJoCo is not installed: make setup")
+    plan = load_plan(ARM)
+    running = start(plan, "mujoco")
+    clock = hear(Clock, "/clock")
+    with control_page(plan, ros_harness, SimulationControls()) as page:
+        page.wait_for(lambda: page.handle("Time").visible, what="the controls")
+        paused = page.handle("Paused")
+        paused.value = True
+        page.wait_for(lambda: running.bridge.time.state == "paused", what="the pause")
+        until = time.monotonic() + simulation_controls._ASSUMED_S
+        page.wait_for(lambda: page.says(" s, paused") and time.monotonic() > until, what="the pause on /clock")
+        shown = set()
+        for name in ("step", "reset"):
+            assert call(ros_harness, "/usd_ros_bridge", Trigger, name, Trigger.Request()).success
+            heard = len(clock.messages)
+            page.wait_for(
+                lambda heard=heard: shown.add(paused.value) or len(clock.messages) >= heard + 2, what="/clock"
+            )
+        assert shown == {True}
+        paused.value = False
+        page.wait_for(lambda: running.bridge.time.state == "playing", what="the end of the pause")
+        assert page.browser.notices == []
+
+
+@pytest.mark.usefixtures("patient")
 def test_a_refused_step_is_a_notification(start, ros_harness):
     pytest.importorskip("mujoco", reason="MuJoCo is not installed: make setup")
     plan = load_plan(ARM)
@@ -531,6 +558,18 @@ def test_a_variant_switches_the_bridge(start, ros_harness):
         page.wait_for(lambda: parameters.get("variants") == [""], what="the authored one")
         parameters.set("variants", ["/arm:gripper=none"])
         page.wait_for(lambda: choice.value == "none", what="another's choice")
+        assert page.browser.notices == []
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_click_counts_also_where_the_page_has_not_heard_of_a_change(start, ros_harness):
+    start(load_plan(ARM), "kinematic")
+    parameters = ParameterClient(ros_harness)
+    parameters.wait("variants", [""])
+    with control_page(page_plan(ARM), ros_harness, VariantControls()) as page:
+        page.click("As authored")  # the page does it at its next update, before it reads the event of the change
+        assert parameters.set("variants", ["/arm:gripper=suction"]) == ""
+        page.wait_for(lambda: parameters.get("variants") == [""], what="the authored one")
         assert page.browser.notices == []
 
 

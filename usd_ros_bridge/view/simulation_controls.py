@@ -44,7 +44,6 @@ class SimulationControls:
         self._look = RateLimit(1.0 / _LOOK_S)
         self._is_paused = False
         self._steps_left = 0
-        self._factor: float | None = None
         self._folder: Any = None
         self._pause: Any = None
         self._steps: Any = None
@@ -140,10 +139,9 @@ class SimulationControls:
     # --- Requests ---------------------------------------------------------------------------------------------------
 
     def _set_paused(self, paused: bool) -> None:
-        if paused != self._is_paused:
-            self._is_paused = paused
-            self._time.assume(paused)
-            self._call("set_paused", {"data": paused})
+        # Also what the page believes to be so: /clock may have misled it, and a user's click is never dropped.
+        self._is_paused = paused
+        self._call("set_paused", {"data": paused})
 
     def _step(self) -> None:
         if not self._steps_left:
@@ -153,6 +151,8 @@ class SimulationControls:
     def _call(self, name: str, request: dict[str, bool]) -> None:
         client = self._clients.get(name)
         if client is not None:
+            # A step and a reset change the stamp, but not whether time is paused.
+            self._time.assume(self._is_paused)
             self._jobs.when_done(client.call(request, timeout=TIMEOUT_S), partial(self._answered, name))
 
     def _answered(self, name: str, answer: Any, fault: str) -> None:
@@ -174,8 +174,7 @@ class SimulationControls:
     def _choose_factor(self, label: str) -> None:
         parameters = self._parameters
         value = _FASTEST_VALUE if label == FASTEST else float(label)
-        if parameters is not None and value != self._factor:
-            self._factor = value
+        if parameters is not None:
             self._jobs.when_done(parameters.set(FACTOR, value), self._factor_set)
 
     def _factor_set(self, refusal: str | None, fault: str) -> None:
@@ -188,8 +187,8 @@ class SimulationControls:
         """Show the real-time factor that the bridge has."""
         if self._context is None or fault or not values or FACTOR not in values:
             return
-        self._factor = float(values[FACTOR])
-        label = FASTEST if self._factor == _FASTEST_VALUE else f"{self._factor:g}"
+        factor = float(values[FACTOR])
+        label = FASTEST if factor == _FASTEST_VALUE else f"{factor:g}"
         if label not in self._factors.options:
             self._factors.options = (*FACTORS, FASTEST, label)
         self._jobs.set_value(self._factors, label)
@@ -198,11 +197,15 @@ class SimulationControls:
 
 
 class _SimulatedTime:
-    """Simulated time as `/clock` has it. While it is paused, the same stamp comes once a second."""
+    """Simulated time as `/clock` has it. While it is paused, the same stamp comes once a second.
+
+    One new stamp after a repeated one is a step or a reset by anybody; only the second in succession is time that runs.
+    """
 
     def __init__(self) -> None:
         self.is_paused: bool | None = None
-        self._repeats: bool | None = None
+        self._is_repeated: bool | None = None
+        self._changes = 0
         self._assumed_until_s = 0.0
         self._stamp_ns = -1
         self._from: tuple[float, int] | None = None
@@ -212,7 +215,9 @@ class _SimulatedTime:
         """Receive a serialized rosgraph_msgs/msg/Clock; in the thread of the domain."""
         stamp_ns = int.from_bytes(data[4:8], "little", signed=True) * _NANOSECONDS
         stamp_ns += int.from_bytes(data[8:12], "little")
-        self._repeats = stamp_ns == self._stamp_ns
+        self._changes = 0 if stamp_ns == self._stamp_ns else self._changes + 1
+        if self._changes != 1:
+            self._is_repeated = self._changes == 0
         self._stamp_ns = stamp_ns
 
     def assume(self, paused: bool) -> None:
@@ -222,7 +227,8 @@ class _SimulatedTime:
 
     def forget(self) -> None:
         """Forget what was received."""
-        self.is_paused = self._repeats = self._from = self._factor = None
+        self.is_paused = self._is_repeated = self._from = self._factor = None
+        self._changes = 0
         self._assumed_until_s = 0.0
         self._stamp_ns = -1
 
@@ -232,7 +238,7 @@ class _SimulatedTime:
         if stamp_ns < 0:
             return
         if now_s >= self._assumed_until_s:
-            self.is_paused = self._repeats
+            self.is_paused = self._is_repeated
         if self._from is None or stamp_ns < self._from[1]:
             self._from = (now_s, stamp_ns)
         elif now_s - self._from[0] >= _MEASURE_S:

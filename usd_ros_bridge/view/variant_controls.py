@@ -40,6 +40,7 @@ class VariantControls:
         self._refusal = ""
         self._set_back_s: float | None = None
         self._requests = 0
+        self._unanswered = 0
         self._is_asking = False
         self._check_s = 0.0
         self._folder: Any = None
@@ -155,7 +156,7 @@ class VariantControls:
     # --- The parameter ----------------------------------------------------------------------------------------------
 
     def _choose(self, each: VariantSet, variant: str) -> None:
-        if variant not in each.variants or variant == self._shown_variant(each):
+        if variant not in each.variants:
             return
         kept = [
             selection
@@ -165,14 +166,17 @@ class VariantControls:
         self._request((*kept, VariantSelection(each.prim_path, each.name, variant)))
 
     def _request(self, selections: tuple[VariantSelection, ...]) -> None:
-        if self._parameters is None or selections == self._live:
+        if self._parameters is None:
             return
+        # Also what the page believes to be live: the bridge may have changed, and a user's click is never dropped.
         self._before, self._live, self._refusal = self._live, selections, ""
         self._requests += 1
+        self._unanswered += 1
         texts = [str(each) for each in selections] or [""]
         self._jobs.when_done(self._parameters.set(VARIANTS, texts), partial(self._answered, selections))
 
     def _answered(self, requested: tuple[VariantSelection, ...], refusal: str | None, fault: str) -> None:
+        self._unanswered -= 1
         if self._context is None or not (fault or refusal):
             return
         notify(self._context, "The variant stays", fault or refusal or "")
@@ -188,9 +192,10 @@ class VariantControls:
             self._show()
 
     def _check(self) -> None:
-        """Ask for the selections sometimes."""
+        """Ask for the selections sometimes, but not while a request is on its way: two services keep no order."""
         now = time.monotonic()
-        if self._context is None or self._parameters is None or self._is_asking or now < self._check_s:
+        is_due = not (self._is_asking or self._unanswered) and now >= self._check_s
+        if self._context is None or self._parameters is None or not is_due:
             return
         self._is_asking = True
         requests = self._requests
