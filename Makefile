@@ -64,7 +64,7 @@ check-coverage: setup-tests
 	@"$(BIN)/python" -m coverage json -q
 	@"$(BIN)/python" tools/check_coverage.py build/coverage/report.json $(ARGS)
 
-bench: setup-tests ## all benchmarks, into benchmarks/results.json; ARGS="--only frames --quick"
+bench: setup-all ## all benchmarks, into benchmarks/results.json; ARGS="--only frames --quick"
 	@"$(BIN)/python" -m benchmarks $(ARGS)
 
 lint: setup-lint ## ruff, mypy --strict, the import contracts, the project's files and the words of docs, docstrings and messages

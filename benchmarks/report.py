@@ -80,7 +80,9 @@ def run_in(python: Path, name: str, options: Options) -> list[dict[str, Any]]:
             raise BenchmarkError(f"{python}: {error.strerror}") from error
         if ended.returncode or not path.exists():
             said = (ended.stdout + ended.stderr).strip().splitlines() or [f"status {ended.returncode}"]
-            raise BenchmarkError(f"by {python}: {said[-1].strip()}")
+            # As `print_table` begins it.
+            why = next((line.partition(":")[2] for line in said if line.startswith("failed ")), said[-1])
+            raise BenchmarkError(f"by {python}: {why.strip()}")
         entries: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
         return entries
 

@@ -66,12 +66,16 @@ class Counter:
         spent = arrivals[-1] - arrivals[0] if len(arrivals) > 1 else 0
         return (stamps[-1] - stamps[0]) / spent if spent else 0.0
 
-    def lost(self) -> int:
-        """Returns how many stamps are missing between the first and the last."""
-        stamps = np.array(self.stamps)
-        intervals = np.diff(stamps)
-        period = np.median(intervals) if len(intervals) else 1
-        return int(np.rint(intervals / period).sum() - len(intervals))
+    def lost(self, rate: float) -> int:
+        """Returns how many stamps are missing between the first and the last.
+
+        Stamps are those of steps: with steps of 2 ms, those of 200 Hz are 4 and 6 ms apart.
+
+        Args:
+            rate: Hz.
+        """
+        intervals = np.diff(np.array(self.stamps))
+        return int(np.rint(intervals * rate / 1e9).sum() - len(intervals))
 
     def jitter(self, rate: float) -> float:
         """Returns the 99.9th percentile of how much an interval between arrivals differs from the period, ms.
@@ -127,7 +131,7 @@ def main() -> None:
         "counted",
         rates={topic: counter.rate() for topic, counter in counters.items()},
         counts={topic: len(counter.arrivals) for topic, counter in counters.items()},
-        lost={topic: counter.lost() for topic, counter in counters.items()},
+        lost={topic: counter.lost(rates[topic]) for topic, counter in counters.items()},
         jitter={topic: counter.jitter(rates[topic]) for topic, counter in counters.items()},
         factor=max(counter.factor() for counter in counters.values()),
     )

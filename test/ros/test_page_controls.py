@@ -499,8 +499,10 @@ def test_a_step_and_a_reset_by_another_end_no_pause_on_the_page(start, ros_harne
         paused = page.handle("Paused")
         paused.value = True
         page.wait_for(lambda: running.bridge.time.state == "paused", what="the pause")
-        until = time.monotonic() + simulation_controls._ASSUMED_S
-        page.wait_for(lambda: page.says(" s, paused") and time.monotonic() > until, what="the pause on /clock")
+        until = time.monotonic() + 1.5  # the page assumes for so long what the user asked for
+        page.wait_for(
+            lambda: page.says(" s, paused") and time.monotonic() > until, what="the pause on /clock"
+        )
         shown = set()
         for name in ("step", "reset"):
             assert call(ros_harness, "/usd_ros_bridge", Trigger, name, Trigger.Request()).success
@@ -567,7 +569,8 @@ def test_a_click_counts_also_where_the_page_has_not_heard_of_a_change(start, ros
     parameters = ParameterClient(ros_harness)
     parameters.wait("variants", [""])
     with control_page(page_plan(ARM), ros_harness, VariantControls()) as page:
-        page.click("As authored")  # the page does it at its next update, before it reads the event of the change
+        # The page does it at its next update, before it reads the event of the change.
+        page.click("As authored")
         assert parameters.set("variants", ["/arm:gripper=suction"]) == ""
         page.wait_for(lambda: parameters.get("variants") == [""], what="the authored one")
         assert page.browser.notices == []

@@ -296,6 +296,11 @@ def test_another_environment_runs_each_benchmark_beside(
     )
     assert others == []
     assert failures == {"good": f"BenchmarkError: by {python}: no rclpy"}
+    python.write_text("#!/bin/sh\necho 'failed  good: no Ray'\necho written: it\nexit 1\n", encoding="utf-8")
+    _, _, failures = report.run_all(
+        {"good": good}, Options(), console(), beside=lambda name: report.run_in(python, name, Options())
+    )
+    assert failures == {"good": f"BenchmarkError: by {python}: no Ray"}
     assert not results_file.exists()
 
 
@@ -511,3 +516,14 @@ def test_messages_that_waited_while_the_machine_was_late_are_left_out(
         for before, after in itertools.pairwise(arrivals)
     ]
     assert live_change.is_disturbed(np.array(arrivals, dtype=np.int64), disturbed).tolist() == expected
+
+
+def test_stamps_of_steps_are_not_taken_for_losses() -> None:
+    pytest.importorskip("rclpy", reason="ROS 2 is not sourced")
+    from benchmarks.peers.rates import Counter
+
+    counter = Counter(stamp_offset=4)
+    # 200 Hz with steps of 2 ms; the middle one of three periods is lost.
+    milliseconds = [0, 4, 10, 14, 20, 30, 34, 40, 44]
+    counter.stamps.extend(each * 1_000_000 for each in milliseconds)
+    assert counter.lost(200.0) == 1
