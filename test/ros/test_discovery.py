@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -120,8 +121,9 @@ def test_a_node_that_was_there_before_is_found_at_once(
     # Where its last messages are lost, others list what a node had until its lease ends: 20 s after the last
     # announcement, of which there is one every 3 s. The listener waits for less.
     assert measured["left"] == "left: []\n"
-    # The long form runs on a quiet machine, where a match takes a tenth of a second.
-    assert not STARTS or late["bridge"] == 0
+    # The long form runs on a quiet machine, where a match takes a tenth of a second. Fast DDS 2 has no such thread.
+    if STARTS and "/libfastdds." in Path("/proc/self/maps").read_text(encoding="utf-8"):
+        assert late["bridge"] == 0
 
 
 LISTENER = """
