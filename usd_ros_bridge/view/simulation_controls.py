@@ -172,10 +172,9 @@ class SimulationControls:
     # --- The real-time factor ---------------------------------------------------------------------------------------
 
     def _choose_factor(self, label: str) -> None:
-        parameters = self._parameters
         value = _FASTEST_VALUE if label == FASTEST else float(label)
-        if parameters is not None:
-            self._jobs.when_done(parameters.set(FACTOR, value), self._factor_set)
+        if self._parameters is not None:
+            self._jobs.when_done(self._parameters.set(FACTOR, value), self._factor_set)
 
     def _factor_set(self, refusal: str | None, fault: str) -> None:
         context, parameters = self._context, self._parameters
@@ -205,9 +204,8 @@ class _SimulatedTime:
     def __init__(self) -> None:
         self.is_paused: bool | None = None
         self._is_repeated: bool | None = None
-        self._changes = 0
         self._assumed_until_s = 0.0
-        self._stamp_ns = -1
+        self._stamp_ns, self._changes = -1, 0
         self._from: tuple[float, int] | None = None
         self._factor: float | None = None
 
@@ -228,9 +226,8 @@ class _SimulatedTime:
     def forget(self) -> None:
         """Forget what was received."""
         self.is_paused = self._is_repeated = self._from = self._factor = None
-        self._changes = 0
         self._assumed_until_s = 0.0
-        self._stamp_ns = -1
+        self._stamp_ns, self._changes = -1, 0
 
     def measure(self, now_s: float) -> None:
         """Find out whether time is paused, and measure the factor over a second."""

@@ -39,8 +39,7 @@ class VariantControls:
         self._before: tuple[VariantSelection, ...] | None = None
         self._refusal = ""
         self._set_back_s: float | None = None
-        self._requests = 0
-        self._unanswered = 0
+        self._requests = self._unanswered = 0
         self._is_asking = False
         self._check_s = 0.0
         self._folder: Any = None
@@ -193,8 +192,7 @@ class VariantControls:
 
     def _check(self) -> None:
         """Ask for the selections sometimes, but not while a request is on its way: two services keep no order."""
-        now = time.monotonic()
-        is_due = not (self._is_asking or self._unanswered) and now >= self._check_s
+        is_due = not (self._is_asking or self._unanswered) and time.monotonic() >= self._check_s
         if self._context is None or self._parameters is None or not is_due:
             return
         self._is_asking = True
