@@ -478,7 +478,16 @@ T = TypeVar("T")
 OptionParser = Callable[[str], object]
 """Parse an option's text; raise ValueError with the possible values."""
 
-_FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_FLAGS = {
+    "true": True,
+    "yes": True,
+    "on": True,
+    "1": True,
+    "false": False,
+    "no": False,
+    "off": False,
+    "0": False,
+}
 
 _LONGEST_COUNT = 18
 _SEGMENT = r"[A-Za-z_][A-Za-z0-9_]*"

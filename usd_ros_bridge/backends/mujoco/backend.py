@@ -32,6 +32,7 @@ from usd_ros_bridge.backends.mujoco.sensors import PoseSnapshot, SensorReader, S
 from usd_ros_bridge.backends.mujoco.simulation import DivergenceMonitor, Simulation, transfer_state
 from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder
 from usd_ros_bridge.backends.mujoco.state_reader import StateReader, add_twist_sensors
+from usd_ros_bridge.backends.mujoco.stiff_drives import SolvedDrive, add_drive_tendons, solve_drives
 from usd_ros_bridge.backends.time_samples import stage_range
 from usd_ros_bridge.errors import BackendError, quoted
 from usd_ros_bridge.model.change import same
@@ -191,6 +192,11 @@ class MujocoBackend(InputlessBackend):
         return self._opened.simulation
 
     @property
+    def drives(self) -> tuple[SolvedDrive, ...]:
+        """Return how each drive is solved: as a row of the solver, or by actuators."""
+        return self._opened.drives
+
+    @property
     def _opened(self) -> _Session:
         assert self._session is not None, "the backend is not open"
         return self._session
@@ -228,6 +234,7 @@ class _Session:
         simulation: The simulation.
         sensors: Sensors by prim path of the interface.
         body_index: Index of each body in the physics scene, by prim path.
+        drives: How the drives are solved.
         capabilities: The backend's capabilities.
     """
 
@@ -240,7 +247,10 @@ class _Session:
     ) -> None:
         plan, report = context.plan, context.report
         builder = make_builder(plan, scene, report, options, last_spec=last_spec)
-        self.simulation = Simulation(compile_model(builder), stage_range(plan, loop=options.loop))
+        add_drive_tendons(builder)
+        compiled = compile_model(builder)
+        self.drives = solve_drives(compiled, stiff_drives=options.stiff_drives)
+        self.simulation = Simulation(compiled, stage_range(plan, loop=options.loop), drives=self.drives)
         self.body_index = {body.path: index for index, body in enumerate(scene.bodies)}
         self._step_ns = self.simulation.step_ns
         self._reader = StateReader(self.simulation, plan, loop=options.loop)
@@ -297,7 +307,7 @@ class _Session:
             if commands.has_bodies:
                 self._bodies.apply(commands)
         if count > 0:
-            self._divergence.begin()
+            self._divergence.begin(count)
             self._advance(count)
             if self._divergence.end(count):
                 self._joints.reset()

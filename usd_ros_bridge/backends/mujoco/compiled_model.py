@@ -12,7 +12,7 @@ import numpy as np
 
 from usd_ros_bridge.backends.mujoco.initial_state import InitialState, make_initial_state
 from usd_ros_bridge.backends.mujoco.joints import BallJoints
-from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder
+from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder, drive_tendon
 from usd_ros_bridge.errors import BackendError
 from usd_ros_bridge.model.physics import Dof, PhysicsScene
 from usd_ros_bridge.spatial.transforms import FloatArray, IndexArray
@@ -372,12 +372,14 @@ def _delete_joints(builder: SpecBuilder, name: str) -> set[str]:
 
 
 def _find_referring(builder: SpecBuilder, names: set[str]) -> set[str]:
-    return {
+    referring = {
         each.name
         for kind, attributes in _REFERENCES.items()
         for each in getattr(builder.spec, kind)
         if any(getattr(each, attribute) in names for attribute in attributes)
     }
+    drives = {drive_tendon(name) for name in names}
+    return referring | {each.name for each in builder.spec.tendons if each.name in drives}
 
 
 def _remove_names(builder: SpecBuilder, names: set[str]) -> None:

@@ -24,6 +24,8 @@ class MujocoOptions:
         decompose: Decompose meshes into convex parts where the asset asks for it.
         max_hulls: Most convex parts of one mesh.
         decompose_seconds: s: how long the decomposition of one mesh may take.
+        stiff_drives: Solve stiff drives together with contacts and limits; False leaves all drives to actuators.
+        multiccd: Several contact points for each pair of convex shapes; False for one, unless the asset authors it.
         on_divergence: After a divergence, reset to the initial state or hold the last good one.
         gl: Library that renders images; `none` casts rays.
         shadows: The sun casts shadows in images.
@@ -38,6 +40,8 @@ class MujocoOptions:
     decompose: bool = True
     max_hulls: int = 32
     decompose_seconds: float = 60.0
+    stiff_drives: bool = True
+    multiccd: bool = True
     on_divergence: Divergence = "reset"
     gl: Gl = "auto"
     shadows: bool = False
@@ -123,7 +127,7 @@ def set_solver_options(spec: Any, scene: PhysicsScene, options: MujocoOptions) -
     spec.option.disableactuator = sum(
         1 << group for group in {*scene.solver.get("disabled_actuator_groups", ())} if 0 <= group <= 30
     )
-    _set_flags(spec.option, scene)
+    _set_flags(spec.option, scene, options)
     _set_masses(spec.compiler, scene)
 
 
@@ -133,13 +137,13 @@ def _iterations(scene: PhysicsScene, default: int) -> int:
     return wanted if scene.mujoco_options else max(wanted, _LEAST_ITERATIONS)
 
 
-def _set_flags(option: Any, scene: PhysicsScene) -> None:
+def _set_flags(option: Any, scene: PhysicsScene, options: MujocoOptions) -> None:
     """Set MuJoCo's flags as authored, else to the bridge's or MuJoCo's defaults.
 
     Releases differ in their flags, and in which of them are on by default.
     """
     filters_parents = not any(joint.collides for joint in scene.joints)
-    chosen = {"filterparent": False, "multiccd": False} | {
+    chosen = {"filterparent": False, "multiccd": options.multiccd} | {
         name.removeprefix("flag_"): bool(value)
         for name, value in scene.solver.items()
         if name.startswith("flag_")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import mujoco
@@ -10,6 +11,7 @@ import numpy as np
 from usd_ros_bridge.backends.backend_options import Divergence
 from usd_ros_bridge.backends.mujoco.compiled_model import CompiledModel
 from usd_ros_bridge.backends.mujoco.kinematic_bodies import KinematicBodies
+from usd_ros_bridge.backends.mujoco.stiff_drives import SolvedDrive, StiffDrives
 from usd_ros_bridge.backends.time_samples import StageRange
 from usd_ros_bridge.model.physics import WORLD_BODY
 from usd_ros_bridge.reporting import Report
@@ -36,14 +38,22 @@ class Simulation:
         step_ns: Length of a step, nanoseconds.
         time_ns: Bridge time of the state, nanoseconds.
         kinematic: Motion of the kinematic bodies.
+        stiff_drives: The drives that are rows of the solver; None for none.
     """
 
-    def __init__(self, compiled: CompiledModel, played: StageRange | None = None) -> None:
+    def __init__(
+        self,
+        compiled: CompiledModel,
+        played: StageRange | None = None,
+        *,
+        drives: Sequence[SolvedDrive] = (),
+    ) -> None:
         """Initialize. The time step is rounded to whole nanoseconds.
 
         Args:
             compiled: The model.
             played: Range of the stage's time that kinematic bodies with time samples play.
+            drives: How the drives are solved (`solve_drives`); without any, all are actuators.
         """
         self.compiled = compiled
         self.model: Any = compiled.model
@@ -63,24 +73,30 @@ class Simulation:
         self._saved = np.empty(mujoco.mj_stateSize(self.model, _STATE))
         compiled.start(self.data)
         self.kinematic = KinematicBodies(compiled, self.data, played or StageRange())
+        rows = [drive for drive in drives if not drive.actuator_because]
+        self.stiff_drives = StiffDrives(compiled, self.data, rows) if rows else None
         self._initial = self._saved.copy()
         mujoco.mj_getState(self.model, self.data, self._initial, _STATE)
         self.reset()
+        if self.stiff_drives is not None:
+            self.stiff_drives.find_rows()
 
     # --- Time --------------------------------------------------------------------------------------------------
 
     def step(self, count: int) -> None:
         """Make `count` steps; several in one call are the same steps, bit for bit, at lower cost."""
+        self._forces_current = False
         if self.kinematic.moving:
             self._step_kinematic(count)
-            return
-        model, data = self.model, self.data
-        self._forces_current = False
-        if count > 1 or self._runge_kutta:
-            self._step_many(count)
+        elif self.stiff_drives is not None:
+            self.stiff_drives.step(count)
         else:
-            mujoco.mj_step2(model, data)
-        mujoco.mj_step1(model, data)
+            model, data = self.model, self.data
+            if count > 1 or self._runge_kutta:
+                self._step_many(count)
+            else:
+                mujoco.mj_step2(model, data)
+            mujoco.mj_step1(model, data)
         self.time_ns += count * self.step_ns
 
     def update_forces(self) -> None:
@@ -88,7 +104,11 @@ class Simulation:
         if not self._forces_current:
             # Older releases (3.3) would start the next step's solver from here.
             np.copyto(self._saved_warm_start, self._warm_start)
-            mujoco.mj_forwardSkip(self.model, self.data, _SKIP_VELOCITY, 0)
+            drives = self.stiff_drives
+            if drives is not None:
+                drives.compute_forces(_SKIP_VELOCITY)
+            else:
+                mujoco.mj_forwardSkip(self.model, self.data, _SKIP_VELOCITY, 0)
             np.copyto(self._warm_start, self._saved_warm_start)
             self._forces_current = True
 
@@ -110,6 +130,8 @@ class Simulation:
         self._forces_current = False
         mujoco.mj_step1(self.model, self.data)
         self.kinematic.apply_to_constraints()
+        if self.stiff_drives is not None:
+            self.stiff_drives.forget_effort()
 
     def save(self) -> FloatArray:
         """Save the state for `restore`. Return the array; the next call overwrites it."""
@@ -239,17 +261,18 @@ class Simulation:
 
     def _step_kinematic(self, count: int) -> None:
         """Make steps one by one, each with the motion of kinematic bodies."""
-        model, data, kinematic = self.model, self.data, self.kinematic
-        self._forces_current = False
+        model, data, kinematic, drives = self.model, self.data, self.kinematic, self.stiff_drives
         for _ in range(count):
             kinematic.advance()
-            if self._runge_kutta:
-                self._step_many(1)
+            if drives is not None:
+                drives.step(1)
             else:
-                mujoco.mj_step2(model, data)
-            mujoco.mj_step1(model, data)
+                if self._runge_kutta:
+                    self._step_many(1)
+                else:
+                    mujoco.mj_step2(model, data)
+                mujoco.mj_step1(model, data)
             kinematic.apply_to_constraints()
-        self.time_ns += count * self.step_ns
 
     def _step_many(self, count: int) -> None:
         """Make `count` steps without the last computation of poses; sensors are not computed in between."""
@@ -293,9 +316,11 @@ class DivergenceMonitor:
         self._intervals = 0
         self.held = False
 
-    def begin(self) -> None:
-        """Save the state at the start of an interval."""
-        self._start = self._simulation.save()
+    def begin(self, count: int) -> None:
+        """Save the state at the start of an interval of `count` steps."""
+        # What diverged in a single step is seen at its end.
+        if count > 1 or self._mode == "hold":
+            self._start = self._simulation.save()
 
     def end(self, count: int) -> bool:
         """Check the state after an interval of `count` steps.
@@ -333,11 +358,12 @@ class DivergenceMonitor:
     def _find_cause(self, count: int) -> str:
         """Repeat the interval step by step and describe the first joint or body that diverges."""
         simulation = self._simulation
-        simulation.restore(self._start)
-        for _ in range(count):
-            if simulation.diverged:
-                break
-            simulation.step(1)
+        if count > 1:
+            simulation.restore(self._start)
+            for _ in range(count):
+                if simulation.diverged:
+                    break
+                simulation.step(1)
         model, speed = simulation.model, np.abs(simulation.data.qvel)
         if not speed.size:
             return "nothing moves"

@@ -161,6 +161,11 @@ def add_site(body: Any, name: str, body_from_site: FloatArray) -> Any:
     return site
 
 
+def drive_tendon(joint: str) -> str:
+    """Return the name of the tendon of a joint's drive; `stiff_drives` has its use."""
+    return f"{joint}:drive"
+
+
 def set_linear(element: Any, name: str, value: float) -> None:
     """Set a coefficient that later versions of MuJoCo have as a polynomial: its linear part is the first."""
     coefficient = getattr(element, name)

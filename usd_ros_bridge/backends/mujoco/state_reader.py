@@ -63,7 +63,12 @@ class StateReader:
         copier = self._copier = _ArrayCopier()
         copier.add(data.qpos, compiled.qpos_of_dof[flat], state.joint_position, rows)
         copier.add(data.qvel, addresses, state.joint_velocity, rows)
-        copier.add(data.qfrc_actuator, addresses, state.joint_effort, rows)
+        self._stiff = stiff = simulation.stiff_drives
+        in_solver = np.isin(flat, stiff.dofs) if stiff is not None else np.zeros(len(flat), dtype=bool)
+        copier.add(data.qfrc_actuator, addresses[~in_solver], state.joint_effort, rows[~in_solver])
+        if stiff is not None:
+            where = [np.flatnonzero(stiff.dofs == dof)[0] for dof in flat[in_solver]]
+            copier.add(stiff.effort, np.array(where, dtype=np.intp), state.joint_effort, rows[in_solver])
         # Position 0 in MuJoCo's coordinate: zero, except in some converted MJCFs.
         zero = compiled.qpos_at_zero(flat)
         self._zero = zero if zero.any() else None
@@ -86,6 +91,8 @@ class StateReader:
         """Read the current state; efforts are those that act in it."""
         simulation, state = self._simulation, self.state
         mujoco.mj_fwdActuation(simulation.model, simulation.data)
+        if self._stiff is not None:
+            self._stiff.update_effort()
         self._copier.copy()
         if self._zero is not None:
             state.joint_position[self._dof_rows] -= self._zero

@@ -158,13 +158,13 @@ def test_a_robot_that_nothing_will_catch_is_reported() -> None:
 
 
 def unstable() -> BridgePlan:
-    """An arm whose drive no explicit step of 2 ms can follow, once it is touched."""
+    """An arm whose drive no step of 2 ms by rk4 can follow, once it is touched; other integrators can."""
     return with_physics(arm(limits=(-np.inf, np.inf)).build(), drives={"elbow": Drive(stiffness=1e9)})
 
 
 def test_what_diverges_is_named_and_starts_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    opened = Opened(unstable(), integrator="euler")
+    opened = Opened(unstable(), integrator="rk4")
     rest = opened.step().joint_position.copy()
     opened.step(joint_position={"elbow": 1.0})
     states = [opened.step(5) for _ in range(400)]
@@ -178,7 +178,7 @@ def test_what_diverges_is_named_and_starts_over(tmp_path: Path, monkeypatch: pyt
 
 
 def test_what_diverges_can_be_held_until_a_reset() -> None:
-    opened = Opened(unstable(), integrator="euler", on_divergence="hold")
+    opened = Opened(unstable(), integrator="rk4", on_divergence="hold")
     rest = opened.step().joint_position.copy()
     opened.step(joint_position={"elbow": 1.0})
     for _ in range(400):
@@ -279,7 +279,7 @@ def test_bounds_hold_what_hangs_from_a_body() -> None:
 
 def test_mujoco_leaves_no_log_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    opened = Opened(unstable(), integrator="euler")
+    opened = Opened(unstable(), integrator="rk4")
     # MuJoCo itself warns of a velocity that is none.
     simulation = opened.backend.simulation
     simulation.data.qvel[0] = float("nan")
