@@ -18,6 +18,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from usd_ros_bridge.backends.mujoco.engine_settings import ContactSettings, EngineSettings
+from usd_ros_bridge.backends.mujoco.stiff_drives import SolvedDrive
 from usd_ros_bridge.export import plan_json
 from usd_ros_bridge.model import physics, sensors
 from usd_ros_bridge.model.diagnostics import Diagnostic
@@ -83,6 +85,9 @@ def document() -> Schema:
         "PluginSensor": picked(SensorPlan, plan_json.SENSOR_KEYS),
         "Diagnostic": picked(Diagnostic, plan_json.DIAGNOSTIC_KEYS),
         **physics_definitions(),
+        "EngineSettings": whole(EngineSettings),
+        "SolvedDrive": whole(SolvedDrive),
+        "ContactSettings": whole(ContactSettings),
     }
     keys = {
         "asset": {**TEXT, "description": "The asset, as the caller named it."},
@@ -95,13 +100,17 @@ def document() -> Schema:
             "PluginSensor", "Publishers that sensor models of plug-ins feed; only if there are any."
         ),
         "physics": {"$ref": "#/$defs/Physics", "description": "With --physics: what a physics engine gets."},
+        "mujoco": {
+            "$ref": "#/$defs/EngineSettings",
+            "description": "With --physics, where MuJoCo is installed: what it makes of drives and colliders.",
+        },
         "diagnostics": array_of("Diagnostic", "Faults and remarks."),
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "usd_ros_bridge inspect --json",
         "description": "The plan of an asset. Lengths are in metres, angles in radians, quaternions x y z w.",
-        **closed(keys, optional={"sensors", "physics"}),
+        **closed(keys, optional={"sensors", "physics", "mujoco"}),
         "$defs": definitions,
     }
 

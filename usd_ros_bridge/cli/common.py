@@ -15,6 +15,7 @@ from usd_ros_bridge.process_settings import run_interruptibly
 from usd_ros_bridge.replaced_file import replaced
 
 if TYPE_CHECKING:
+    from usd_ros_bridge.backends.mujoco.engine_settings import EngineSettings
     from usd_ros_bridge.model.message_types import TypeCatalog
     from usd_ros_bridge.model.plan import BridgePlan
 
@@ -181,3 +182,22 @@ def write_whole(path: Path, data: bytes) -> None:
             file.write(data)
     except OSError as error:
         raise OptionError(f"{escaped(str(path))} cannot be written: {error.strerror}") from error
+
+
+def engine_settings(plan: BridgePlan) -> EngineSettings | str:
+    """Return what MuJoCo makes of a plan's physics, or why that is not known."""
+    from usd_ros_bridge.errors import BackendError
+
+    if plan.physics is None or not plan.physics.bodies:
+        return "the asset has no rigid bodies"
+    try:
+        from usd_ros_bridge.backends.mujoco.gl_context import import_mujoco
+
+        import_mujoco()
+        from usd_ros_bridge.backends.mujoco.engine_settings import engine_settings as settings
+
+        return settings(plan.physics)
+    except ImportError:
+        return "mujoco is not installed"
+    except BackendError as error:
+        return str(error)

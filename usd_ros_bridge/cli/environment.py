@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -45,11 +46,13 @@ def copy(name: str, directory: Path, force: bool) -> None:
 
 
 @click.command()
+@click.argument("asset", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
-def doctor(as_json: bool) -> None:
+def doctor(asset: str | None, as_json: bool) -> None:
     """Check the installation: what `run` needs, whether it works here, and what cures it.
 
-    The exit status is 1 if something prevents `run`.
+    With ASSET, also print how MuJoCo solves each drive, and the contact parameters of each collider: what differs from
+    another engine. The exit status is 1 if something prevents `run`.
     """
     from dataclasses import asdict
 
@@ -58,13 +61,30 @@ def doctor(as_json: bool) -> None:
     checks = run_checks()
     ready = all(check.status != "error" for check in checks)
     if as_json:
-        click.echo(json.dumps({"ready": ready, "checks": [asdict(check) for check in checks]}, indent=2))
+        document = {"ready": ready, "checks": [asdict(check) for check in checks]}
+        click.echo(json.dumps(document | _engine(asset, as_json=True), indent=2))
     else:
         for status, line in shown(checks):
             click.secho(line, fg=_COLOURS[status])
         click.echo("`run` works here" if ready else "`run` does not work here: see the errors")
+        _engine(asset, as_json=False)
     if not ready:
         sys.exit(EXIT_NOT_READY)
+
+
+def _engine(asset: str | None, *, as_json: bool) -> dict[str, Any]:
+    """Return what MuJoCo makes of an asset as JSON, or print it. The imports need what `doctor` checks."""
+    if asset is None:
+        return {}
+    from usd_ros_bridge.cli.common import engine_settings, load_asset
+    from usd_ros_bridge.cli.views import print_engine, standard_output
+    from usd_ros_bridge.export.plan_json import engine_to_json
+
+    settings = engine_settings(load_asset(asset, physics=True))
+    if as_json:
+        return engine_to_json(settings)
+    print_engine(settings, standard_output())
+    return {}
 
 
 @click.command()

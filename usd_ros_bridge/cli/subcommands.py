@@ -16,6 +16,7 @@ from usd_ros_bridge.cli.common import (
     READ,
     BareValueCommand,
     asset_options,
+    engine_settings,
     given_options,
     installed_types,
     load_asset,
@@ -39,7 +40,9 @@ EXIT_DIFFERENT = 1
 @asset_options
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
 @click.option(
-    "--physics", is_flag=True, help="Also print the physics scene: bodies, joints, drives, colliders."
+    "--physics",
+    is_flag=True,
+    help="Also print the physics scene: bodies, joints, drives, colliders, and what MuJoCo makes of them.",
 )
 def inspect(as_json: bool, physics: bool, strict: bool, **options: Any) -> None:
     """Print the ROS interfaces, frames and joints of ASSET, and its faults."""
@@ -55,14 +58,15 @@ def inspect(as_json: bool, physics: bool, strict: bool, **options: Any) -> None:
             # `run` simulates where it can: what it would find wrong is found here, whatever is printed.
             physics=True,
         )
+        settings = engine_settings(plan) if physics else None
         if not physics:
             plan = replace(plan, physics=None)
         if as_json:
-            from usd_ros_bridge.export.plan_json import plan_to_json
+            from usd_ros_bridge.export.plan_json import engine_to_json, plan_to_json
 
-            write_json(plan_to_json(plan))
+            write_json(plan_to_json(plan) | engine_to_json(settings))
         else:
-            print_plan(plan, standard_output())
+            print_plan(plan, standard_output(), settings)
     if strict and has_errors(plan.diagnostics):
         raise StrictError(f"{options['asset']} has errors")
 

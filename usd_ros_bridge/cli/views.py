@@ -13,7 +13,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.rule import Rule
@@ -44,6 +44,10 @@ from usd_ros_bridge.model.plan import (
     RobotPlan,
     TopicPlan,
 )
+
+if TYPE_CHECKING:
+    from usd_ros_bridge.backends.mujoco.engine_settings import EngineSettings
+    from usd_ros_bridge.backends.mujoco.stiff_drives import SolvedDrive
 
 PIPED_WIDTH = 200
 
@@ -178,8 +182,14 @@ def vector(values: tuple[float, ...]) -> str:
 # --- The plan ----------------------------------------------------------------------------------------------------
 
 
-def print_plan(plan: BridgePlan, console: Console) -> None:
-    """Print the whole plan, robots first, diagnostics last."""
+def print_plan(plan: BridgePlan, console: Console, settings: EngineSettings | str | None = None) -> None:
+    """Print the whole plan, robots first, diagnostics last.
+
+    Args:
+        plan: The plan.
+        console: Where to print.
+        settings: What MuJoCo makes of its physics, or why that is not known; None leaves it out.
+    """
     # A terminal wraps what is too long for a line: rich would cut names in two.
     narrow = console.width < NARROW
     title = plain(plan.asset, style="bold")
@@ -193,9 +203,17 @@ def print_plan(plan: BridgePlan, console: Console) -> None:
     if plan.physics is not None:
         for each in physics_tables(plan.physics):
             console.print(each, soft_wrap=narrow)
+    if settings is not None:
+        print_engine(settings, console)
     if plan.diagnostics:
         console.print(diagnostics_table(plan.diagnostics), soft_wrap=narrow)
     console.print(_summary(plan), soft_wrap=narrow)
+
+
+def print_engine(settings: EngineSettings | str, console: Console) -> None:
+    """Print what MuJoCo makes of an asset's drives and colliders."""
+    for each in engine_tables(settings):
+        console.print(each, soft_wrap=console.width < NARROW)
 
 
 def _summary(plan: BridgePlan) -> Text:
@@ -386,6 +404,10 @@ def diagnostics_table(diagnostics: Iterable[Diagnostic]) -> RenderableType:
     return table("diagnostics", ("severity", "code", "prim, file", "message", "remedy"), rows)
 
 
+_SHOWN_PATHS = 3
+"""Colliders of the same settings that are named."""
+
+
 def physics_tables(scene: PhysicsScene) -> Iterable[RenderableType]:
     """Yield a line about the scene, then tables of its contents."""
     yield _physics_summary(scene)
@@ -410,6 +432,56 @@ def physics_tables(scene: PhysicsScene) -> Iterable[RenderableType]:
             for sensor in scene.sensors
         ]
         yield table("sensors", ("sensor", "kind", "Hz", "body"), rows)
+
+
+def engine_tables(settings: EngineSettings | str) -> Iterable[RenderableType]:
+    """Yield what MuJoCo makes of the drives and colliders, or why that is not known."""
+    title = ("in MuJoCo  ", "bold cyan")
+    if isinstance(settings, str):
+        yield Text.assemble(title, plain(f"not known: {settings}"))
+        return
+    contacts = "several contacts" if settings.multiccd else "one contact"
+    yield Text.assemble(
+        title,
+        plain(
+            f"{settings.version}, step {settings.timestep:g} s, {settings.integrator}, {contacts} for a pair of convex "
+            "shapes"
+        ),
+    )
+    if settings.drives:
+        columns = ("drive", "solved as", "stiffness, damping", "effort", "g w")
+        yield table("drives in MuJoCo", columns, [_solved_drive(each) for each in settings.drives])
+    if settings.contacts:
+        found: dict[tuple[str, ...], list[str]] = {}
+        for each in settings.contacts:
+            values = (_numbers(each.friction), _numbers(each.solref), _numbers(each.solimp[:2]))
+            key = (*values, str(each.dimensions), str(each.priority))
+            found.setdefault(key, []).append(each.path)
+        rows = [(plain(_listed(paths)), *key) for key, paths in found.items()]
+        columns = ("colliders", "friction", "solref", "solimp", "dimensions", "priority")
+        yield table("contacts in MuJoCo", columns, rows)
+
+
+def _solved_drive(drive: SolvedDrive) -> Sequence[Text | str]:
+    solved = "row of the solver" if not drive.actuator_because else f"actuator: {drive.actuator_because}"
+    effort = _range(*drive.effort) or "no limit"
+    return (
+        plain(drive.joint),
+        solved,
+        _numbers((drive.stiffness, drive.damping)),
+        effort,
+        f"{drive.ratio:.3g}",
+    )
+
+
+def _numbers(values: Iterable[float]) -> str:
+    return ", ".join(f"{value:.4g}" for value in values)
+
+
+def _listed(paths: Sequence[str]) -> str:
+    return ", ".join(paths[:_SHOWN_PATHS]) + (
+        f" and {len(paths) - _SHOWN_PATHS} more" if len(paths) > _SHOWN_PATHS else ""
+    )
 
 
 def _physics_summary(scene: PhysicsScene) -> Text:

@@ -60,6 +60,17 @@ def plan_to_json(plan: BridgePlan) -> dict[str, Any]:
     }
 
 
+def engine_to_json(settings: Any) -> dict[str, Any]:
+    """Return what MuJoCo makes of a plan's physics under the key `mujoco`; nothing where that is not known.
+
+    Args:
+        settings: `EngineSettings`, or why they are not known, or None.
+    """
+    if settings is None or isinstance(settings, str):
+        return {}
+    return {"mujoco": _plain_value(settings)}
+
+
 def _picked(value: object, names: str) -> dict[str, Any]:
     return {name: _plain_value(getattr(value, name)) for name in names.split()}
 

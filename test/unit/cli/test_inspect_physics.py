@@ -15,8 +15,9 @@ from cli_calls import call_cli
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from usd_ros_bridge.api import add_physics, load_plan
-from usd_ros_bridge.cli.views import print_plan
-from usd_ros_bridge.export.plan_json import plan_to_json
+from usd_ros_bridge.cli.common import engine_settings
+from usd_ros_bridge.cli.views import print_engine, print_plan
+from usd_ros_bridge.export.plan_json import engine_to_json, plan_to_json
 from usd_ros_bridge.model.physics import Body, Collider, Joint, Mesh, PhysicsScene, Visual
 from usd_ros_bridge.model.plan import BridgePlan
 
@@ -46,7 +47,7 @@ def test_tables_of_a_world(rover: BridgePlan) -> None:
     for word in (
         "/World/Environment/crate",
         "continuous",
-        "0, 10, at most 6",
+        "0, 100, at most 6",
         "Cylinder",
         "/World/rover/lidar_link",
     ):
@@ -96,6 +97,28 @@ def test_meshes_are_counted(rover: BridgePlan) -> None:
         each["shape"] for each in plan_to_json(rover)["physics"]["visuals"] if each["shape"]["type"] == "Mesh"
     ]
     assert [each["triangles"] for each in told] == [len(mesh.triangles) for mesh in meshes]
+
+
+def test_what_mujoco_makes_of_drives_and_colliders_is_told(rover: BridgePlan) -> None:
+    pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
+    settings = engine_settings(rover)
+    stream = io.StringIO()
+    print_plan(rover, Console(file=stream, width=200, highlight=False), settings)
+    lines = stream.getvalue().splitlines()
+    (wheel,) = [line for line in lines if "left_wheel_joint" in line and "row of the solver" in line]
+    # g w: h D over the inertia that a free wheel has.
+    assert [part.strip() for part in wheel.split("│")[3:6]] == ["0, 100", "-6 to 6", "51.1"]
+    assert any("several contacts for a pair of convex shapes" in line for line in lines)
+    found = engine_to_json(settings)["mujoco"]
+    assert [drive["actuator_because"] for drive in found["drives"]] == ["", ""]
+    assert {each["path"] for each in found["contacts"]} == {each.path for each in rover.physics.colliders}
+    assert engine_to_json("not installed") == {}
+
+
+def test_an_asset_that_mujoco_does_not_get_says_why() -> None:
+    stream = io.StringIO()
+    print_engine("mujoco is not installed", Console(file=stream, width=200, highlight=False))
+    assert stream.getvalue().strip() == "in MuJoCo  not known: mujoco is not installed"
 
 
 def test_physics_can_be_added_later(rover: BridgePlan) -> None:
@@ -151,5 +174,6 @@ def test_the_same_is_found_with_and_without_physics() -> None:
         json.loads(call_cli("inspect", "--json", *option, asset).stdout) for option in ((), ("--physics",))
     )
     assert whole.pop("physics")
+    assert whole.pop("mujoco")
     assert alone == whole
     assert alone["diagnostics"]

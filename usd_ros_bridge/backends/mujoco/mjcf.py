@@ -20,8 +20,9 @@ from usd_ros_bridge.backends.mujoco.compiled_model import CompiledModel, compile
 from usd_ros_bridge.backends.mujoco.mujoco_options import MujocoOptions
 from usd_ros_bridge.backends.mujoco.simulation import Simulation
 from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder
+from usd_ros_bridge.backends.mujoco.stiff_drives import solve_drives
 from usd_ros_bridge.backends.time_samples import stage_range
-from usd_ros_bridge.errors import BackendError, OptionError
+from usd_ros_bridge.errors import BackendError, OptionError, quoted
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.exporters import ExportContext, ExportOption
 from usd_ros_bridge.replaced_file import replaced
@@ -116,6 +117,7 @@ def mjcf_text(
         raise BackendError(f"{plan.asset} has no rigid body: there is nothing to simulate")
     builder = make_builder(plan, plan.physics, context.report, options)
     compiled = compile_model(builder)
+    _report_stiff_drives(compiled, context)
     _write_back(builder, compiled)
     simulation = Simulation(compiled, stage_range(plan, loop=options.loop))
     spec = builder.spec
@@ -127,6 +129,17 @@ def mjcf_text(
     _add_keyframe(root, simulation)
     ET.indent(root)
     return f'<?xml version="1.0"?>\n{ET.tostring(root, encoding="unicode")}\n', meshes
+
+
+def _report_stiff_drives(compiled: CompiledModel, context: ExportContext) -> None:
+    stiff = [drive.joint for drive in solve_drives(compiled) if not drive.actuator_because]
+    if stiff:
+        others = f" and {len(stiff) - 1} more" if len(stiff) > 1 else ""
+        context.report(
+            "mjcf.stiff_drives",
+            f"stiff drives, {quoted(stiff[0])}{others}: the backend solves them together with contacts, which MJCF "
+            "cannot express; plain MuJoCo needs a shorter step",
+        )
 
 
 def _mesh_folder(path: Path | None) -> str:

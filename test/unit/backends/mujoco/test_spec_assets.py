@@ -100,23 +100,18 @@ def test_what_is_at_rest_in_the_stage_stays_together(asset: str) -> None:
 
 @each_case(("speed", "turn"), [(0.0, 1.0), (0.0, -2.0), (0.4, 0.5), (0.3, -1.5), (0.5, 0.0)])
 def test_the_rover_drives_and_turns_as_a_differential_drive_does(speed: float, turn: float) -> None:
-    plan = physics_of("rover/world.usda")
-    assert plan.physics is not None
-    compiled, model, data = simulated(plan.physics)
-    rover = next(index for index, body in enumerate(plan.physics.bodies) if body.path.endswith("/rover"))
-    wheels = [
-        next(index for index, dof in enumerate(compiled.dofs) if plan.layout.dofs[dof.row].startswith(side))
-        for side in ("left", "right")
-    ]
+    opened = Opened(physics_of("rover/world.usda"))
+    wheels = {name: name.startswith("left") for name in opened.plan.layout.dofs if "wheel" in name}
     outward = turn * WHEEL_SEPARATION / 2.0
-    data.ctrl[compiled.velocity_actuator[wheels]] = (
-        np.array([speed - outward, speed + outward]) / WHEEL_RADIUS
-    )
-    run(model, data, 1.0)
-    address, twists = compiled.free_dof[rover], []
+    targets = {
+        name: (speed - outward if left else speed + outward) / WHEEL_RADIUS for name, left in wheels.items()
+    }
+    opened.step(500, joint_velocity=targets)
+    rover, twists = opened.body("/World/rover"), []
     for _ in range(1000):
-        mujoco.mj_step(model, data)
-        twists.append(data.qvel[address : address + 6].copy())
+        state = opened.step()
+        assert state.body_twist is not None
+        twists.append(state.body_twist[rover].copy())
     measured = np.array(twists)
     assert measured[:, 5].mean() == pytest.approx(turn, rel=0.02, abs=1e-3)
     # Wheels 5 cm wide touch the ground anywhere across their width: the base may pivot that much beside its middle.

@@ -347,7 +347,7 @@ class Driven:
     def tilt(self) -> float:
         """Largest angle of the base from the vertical, degrees."""
         up = [1.0 - 2.0 * (pose[3] ** 2 + pose[4] ** 2) for pose in self.poses]
-        return float(np.degrees(np.arccos(min(1.0, min(up)))))
+        return float(np.degrees(np.arccos(np.minimum(up, 1.0).min())))
 
     @property
     def turned(self) -> float:
