@@ -457,9 +457,9 @@ def engine_tables(settings: EngineSettings | str) -> Iterable[RenderableType]:
             values = (_numbers(each.friction), _numbers(each.solref), _numbers(each.solimp[:2]))
             key = (*values, str(each.dimensions), str(each.priority))
             found.setdefault(key, []).append(each.path)
-        rows = [(plain(_listed(paths)), *key) for key, paths in found.items()]
-        columns = ("colliders", "friction", "solref", "solimp", "dimensions", "priority")
-        yield table("contacts in MuJoCo", columns, rows)
+        rows: list[Sequence[Text | str]] = [(plain(_listed(paths)), *key) for key, paths in found.items()]
+        titles = ("colliders", "friction", "solref", "solimp", "dimensions", "priority")
+        yield table("contacts in MuJoCo", titles, rows)
 
 
 def _solved_drive(drive: SolvedDrive) -> Sequence[Text | str]:
