@@ -191,9 +191,11 @@ class StiffDrives:
         self._tendons = tendons
         self._has_spring, self._has_middle = bool(stiffness.any()), bool(self._middle.any())
         self._has_equalities = bool(model.neq)
-        if model.ntree == 1:
+        # Older releases (3.3) have no islands by default.
+        islands = getattr(mujoco.mjtDisableBit, "mjDSBL_ISLAND", None)
+        if model.ntree == 1 and islands is not None:
             # Nothing to separate: MuJoCo would copy all rows.
-            model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_ISLAND
+            model.opt.disableflags |= islands
         self._added, self._damping, self._in_solver = added, damping, in_solver
         self._pulled, self._terms = np.empty(len(drives)), np.empty((3, len(drives)))
         self.effort: FloatArray = np.zeros(len(drives))

@@ -101,9 +101,6 @@ def test_a_limited_drive_comes_to_rest_at_its_target() -> None:
     assert_allclose(state.joint_position, 0.06, atol=1e-8)
     assert_allclose(state.joint_velocity, 0.0, atol=1e-8)
     assert_allclose(state.joint_effort, 0.0, atol=1e-6)
-    swinging = Opened(slide(1e5, 1e4, 40.0, target=0.06), stiff_drives="off")
-    efforts = [swinging.step().joint_effort[0] for _ in range(1000)][-100:]
-    assert (min(efforts), max(efforts)) == (-40.0, 40.0)
 
 
 # --- Rows or actuators --------------------------------------------------------------------------------------------
@@ -385,3 +382,33 @@ def test_wide_wheels_scrub_by_coulomb_s_line(floor: str, width: float, scrub: fl
     # Wheels of 0.1 m radius, 0.3 m apart.
     share = driven.turned / (1.5 * 0.1 * 2.0 / 0.3 * 3.14) - 1.0
     assert 100.0 * share == pytest.approx(scrub, abs=1.2)
+
+
+# --- Floors -------------------------------------------------------------------------------------------------------
+
+
+@each_case("floor", ["Mesh", "Cube", "Plane"])
+def test_a_box_rests_on_its_corners_and_is_still(floor: str) -> None:
+    """The numbers are MuJoCo's own for four contacts; with one contact it sinks by 12 mm and shakes by 7 m/s2."""
+    grounds = {
+        "Mesh": prim(
+            "Mesh",
+            "floor",
+            "PhysicsCollisionAPI",
+            "int[] faceVertexCounts = [4]",
+            "int[] faceVertexIndices = [0, 1, 2, 3]",
+            "point3f[] points = [(-9, -9, 0), (9, -9, 0), (9, 9, 0), (-9, 9, 0)]",
+        ),
+        "Cube": prim("Cube", "floor", "PhysicsCollisionAPI", "double size = 20", at(0, 0, -10)),
+        "Plane": prim("Plane", "floor", "PhysicsCollisionAPI", 'uniform token axis = "Z"'),
+    }
+    size = 'uniform token[] xformOpOrder = ["xformOp:scale"]\nfloat3 xformOp:scale = (0.5, 0.4, 0.2)'
+    cube = prim("Cube", "geo", "PhysicsCollisionAPI", "double size = 1", size)
+    box = body("box", "float physics:mass = 12", at(0.3, 0.22, 0.1), cube)
+    opened = Opened(plan_text(world(prim("PhysicsScene", "scene"), grounds[floor], box)))
+    opened.step(1500)
+    simulation = opened.backend.simulation
+    state = opened.backend.entity_state("/World/box")
+    assert simulation.data.ncon == 4
+    assert state.pose[2] == pytest.approx(0.0999, abs=2e-4)
+    assert np.abs(state.acceleration).max() < 1e-6
