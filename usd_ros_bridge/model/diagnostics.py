@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-from usd_ros_bridge.errors import error_text, escaped
+from usd_ros_bridge.errors import error_text, escaped, quoted
 
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
@@ -139,6 +139,10 @@ MAX_SUGGESTED = 100
 """Diagnostics of an asset after which none searches similar names: nobody reads that many."""
 
 
+_MAX_ALIKE: Final = 2
+"""Prims that a diagnostic about several of them shows beside the first."""
+
+
 class DiagnosticCollector:
     """A list of diagnostics that grows; each concept of planning adds to the one it is given."""
 
@@ -187,3 +191,33 @@ class DiagnosticCollector:
                 code=code, severity=severity, path=path, attribute=attribute, message=message, remedy=remedy
             )
         )
+
+
+def degraded(
+    findings: DiagnosticCollector,
+    authored: Mapping[str, object],
+    attribute: str,
+    instead: str,
+    *,
+    remedy: str = "do not rely on it",
+) -> None:
+    """Add a property that is not simulated, or only approximated (REP 0158 section 1.4): one warning for all prims.
+
+    Args:
+        findings: Collector of faults.
+        authored: Value by path of each prim that has it; at least one.
+        attribute: USD name.
+        instead: What is done instead.
+        remedy: How to avoid it.
+    """
+    path, *others = authored
+    message = f"{quoted(authored[path])} is not simulated: {instead}{alike(others)}"
+    findings.warning("1.4.degraded", path, message, remedy, attribute=attribute)
+
+
+def alike(others: Sequence[str]) -> str:
+    """Return the end of a message that is about other prims, too; "" for none."""
+    if not others:
+        return ""
+    shown = ", ".join(others[:_MAX_ALIKE])
+    return f"; also {len(others)} more: {shown}{', ...' if len(others) > _MAX_ALIKE else ''}"

@@ -166,6 +166,21 @@ def nearest_moments(moments: Sequence[float]) -> Vector3:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SurfaceVelocity:
+    """How the surface of a body moves while the body stays, as that of a conveyor belt (PhysxSurfaceVelocityAPI).
+
+    Attributes:
+        linear: m/s.
+        angular: About the body's origin, rad/s.
+        own_axes: Both are in the body's axes, else in the world's.
+    """
+
+    linear: Vector3 = (0.0, 0.0, 0.0)
+    angular: Vector3 = (0.0, 0.0, 0.0)
+    own_axes: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Body:
     """A rigid body.
 
@@ -178,6 +193,9 @@ class Body:
         linear_velocity: Of the origin at the start, in the world frame, m/s.
         angular_velocity: At the start, in the world frame, rad/s.
         gravity_scale: How much of gravity acts on it, 0 for none.
+        linear_damping: Share of the velocity of its centre of mass that it loses per second (PhysX), 1/s.
+        angular_damping: Share of its angular velocity that it loses per second (PhysX), 1/s.
+        surface: Velocity of its surface, None for one that moves with the body.
         starts_asleep: It rests until something touches or moves it.
         parent: The body that it hangs from by joints, WORLD_BODY where it hangs from the world or from nothing.
         joints: Indices in PhysicsScene.joints of the edge to the parent; empty where the body is free.
@@ -192,6 +210,9 @@ class Body:
     linear_velocity: Vector3 = (0.0, 0.0, 0.0)
     angular_velocity: Vector3 = (0.0, 0.0, 0.0)
     gravity_scale: float = 1.0
+    linear_damping: float = 0.0
+    angular_damping: float = 0.0
+    surface: SurfaceVelocity | None = None
     starts_asleep: bool = False
     parent: int = WORLD_BODY
     joints: tuple[int, ...] = ()

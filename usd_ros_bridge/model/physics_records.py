@@ -264,6 +264,7 @@ class PhysicsRecords:
         body_solver_attributes: Every authored property under a vendor's prefix, by path of a rigid body or of a prim
             with PhysicsArticulationRootAPI.
         owners: Targets of physics:simulationOwner, by path of a body or collider that has any.
+        world_velocities: Bodies whose velocities are authored in the axes of the stage, as PhysX writes them.
         sensors: By prim path, of every prim with RosTopicAPI that authors any.
         massless_bodies: `usd_ros_bridge:physics:massless_bodies` by path of each default prim, PhysicsScene, and prim
             at or above a body without a mass of its own that authors it.
@@ -284,6 +285,7 @@ class PhysicsRecords:
     joint_breaks: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     body_solver_attributes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     owners: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    world_velocities: frozenset[str] = frozenset()
     sensors: Mapping[str, SensorRecord] = field(default_factory=dict)
     massless_bodies: Mapping[str, Any] = field(default_factory=dict)
     actuators: tuple[MjcActuatorRecord | NewtonActuatorRecord, ...] = ()

@@ -329,6 +329,30 @@ class JointRecord(Record):
     collision_enabled: bool | None = attribute("physics:collisionEnabled", "bool", False)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GearRecord(Record):
+    """PhysxPhysicsGearJoint: the bodies of two hinges turn with a ratio of speeds."""
+
+    body0: tuple[str, ...] | None = attribute("physics:body0", "rel")
+    body1: tuple[str, ...] | None = attribute("physics:body1", "rel")
+    enabled: bool | None = attribute("physics:jointEnabled", "bool", True)
+    hinge0: tuple[str, ...] | None = attribute("physics:hinge0", "rel")
+    hinge1: tuple[str, ...] | None = attribute("physics:hinge1", "rel")
+    gear_ratio: float | None = attribute("physics:gearRatio", "float", 1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RackRecord(Record):
+    """PhysxPhysicsRackAndPinionJoint: the ratio is in degrees by stage unit."""
+
+    body0: tuple[str, ...] | None = attribute("physics:body0", "rel")
+    body1: tuple[str, ...] | None = attribute("physics:body1", "rel")
+    enabled: bool | None = attribute("physics:jointEnabled", "bool", True)
+    hinge: tuple[str, ...] | None = attribute("physics:hinge", "rel")
+    prismatic: tuple[str, ...] | None = attribute("physics:prismatic", "rel")
+    ratio: float | None = attribute("physics:ratio", "float", 1.0)
+
+
 # --- Isaac's robot schema ---------------------------------------------------------------------------------------
 
 

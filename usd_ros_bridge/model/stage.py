@@ -19,12 +19,14 @@ from usd_ros_bridge.model.records import (
     ContextRecord,
     ControllerRecord,
     FrameRecord,
+    GearRecord,
     IsaacJointRecord,
     IsaacLinkRecord,
     IsaacRobotRecord,
     IsaacSiteRecord,
     JointRecord,
     Matrix4,
+    RackRecord,
     Record,
     RigidBodyRecord,
     SensorModelRecord,
@@ -169,6 +171,7 @@ class StageRecords:
     bodies: tuple[RigidBodyRecord, ...] = ()
     articulation_roots: tuple[ArticulationRootRecord, ...] = ()
     joints: tuple[JointRecord, ...] = ()
+    gears: tuple[GearRecord | RackRecord, ...] = ()
     actuators: tuple[ActuatedRecord, ...] = ()
     isaac_robots: tuple[IsaacRobotRecord, ...] = ()
     isaac_links: tuple[IsaacLinkRecord, ...] = ()

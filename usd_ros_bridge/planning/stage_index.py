@@ -260,6 +260,7 @@ class StageIndex:
         poses: Where prims are in the ROS world.
         bodies: Enabled rigid bodies by path, in traversal order.
         articulation_roots: Bodies with PhysicsArticulationRootAPI.
+        joint_articulations: Other prims with it: a joint to the world at or below one is the root.
         animated: Prims whose own transform has time samples.
         body_at: Nearest body at or above a prim; a prim that resets the transform stack is below none.
         carrier_at: Nearest body or animated prim at or above a prim: what moves it.
@@ -270,6 +271,7 @@ class StageIndex:
     poses: WorldPoses
     bodies: Mapping[str, RigidBodyRecord]
     articulation_roots: frozenset[str]
+    joint_articulations: frozenset[str]
     animated: frozenset[str]
     body_at: Nearest
     carrier_at: Nearest
@@ -305,6 +307,7 @@ def index_stage(records: StageRecords, findings: DiagnosticCollector) -> StageIn
         poses=poses,
         bodies=bodies,
         articulation_roots=frozenset(r.path for r in records.articulation_roots if r.path in bodies),
+        joint_articulations=frozenset(r.path for r in records.articulation_roots if r.path not in bodies),
         animated=animated,
         body_at=Nearest(bodies, barriers=resets),
         carrier_at=Nearest(bodies.keys() | animated, barriers=resets),

@@ -22,7 +22,7 @@ _MAX_ROBOTS: Final = 20
 """Robots whose mass and self-collision are listed."""
 _MAX_BODIES: Final = 300
 """Bodies of a robot up to which the pairs that may collide are counted."""
-_PHYSICS_CODE: Final = "1.3."
+_PHYSICS_CODES: Final = ("1.3.", "1.4.degraded")
 _COMMON: Final = frozenset(field.name for field in fields(Sensor))
 
 
@@ -124,7 +124,7 @@ def _self_collision(scene: PhysicsScene, robot: int) -> str:
 
 
 def _not_simulated(diagnostics: Sequence[Diagnostic]) -> Iterator[str]:
-    found = [each for each in diagnostics if each.code.startswith(_PHYSICS_CODE)]
+    found = [each for each in diagnostics if each.code.startswith(_PHYSICS_CODES)]
     if not found:
         yield "<p>No finding says that something is not simulated as authored.</p>"
         return
@@ -142,6 +142,8 @@ def _body_row(plan: BridgePlan, scene: PhysicsScene, body: Body) -> Sequence[obj
     state = ["kinematic"] if body.kinematic else []
     state += ["no gravity"] if not body.gravity_scale else []
     state += ["starts asleep"] if body.starts_asleep else []
+    state += ["damped"] if body.linear_damping or body.angular_damping else []
+    state += ["surface moves"] if body.surface is not None else []
     above = _name(scene, body.parent) if body.joints else "free"
     owner = plan.robots[body.robot].namespace if body.robot >= 0 else ""
     moments = ", ".join(f"{value:.3g}" for value in inertial.diagonal)

@@ -253,6 +253,25 @@ def test_what_newton_cannot_drive_is_said(schemas: str, target: str, drive: str,
     assert words in said(plan)["1.3.actuator"]
 
 
+@each_case(
+    ("line", "stiffness", "damping", "words"),
+    [
+        ("float newton:kp = -1", 0.0, 2.0, "0 is used"),
+        ("float newton:kp = inf", 1e15, 2.0, "1e+15 is used"),
+        ("float newton:kd = 1e30", 20.0, 1e15, "1e+15 is used"),
+        ("float newton:kd = nan", 20.0, 0.0, "0 is used"),
+    ],
+)
+def test_impossible_gains_of_newton_are_bounded(
+    line: str, stiffness: float, damping: float, words: str
+) -> None:
+    law = [each for each in LAW if each[:15] != line[:15]]
+    plan = plan_of(actuator("pd", *law, line, kind="NewtonActuator", schemas=PD, target=NEWTON))
+    (dof,) = (dof for joint in scene_of(plan).joints for dof in joint.dofs)
+    assert (dof.drive.stiffness, dof.drive.damping) == (stiffness, damping)
+    assert words in said(plan)["1.3.actuator"]
+
+
 def test_robots_of_a_fleet_have_their_own_actuators() -> None:
     asset = ASSETS / "physics_actuators.usda"
     stage = stage_of(world(), header())

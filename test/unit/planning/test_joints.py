@@ -78,7 +78,8 @@ def test_limits_are_radians_and_metres() -> None:
     assert (dof.lower, dof.upper) == pytest.approx((-0.1, 0.2))
 
 
-def test_prismatic_limits_take_the_parents_scale_along_the_axis() -> None:
+def test_prismatic_limits_ignore_the_parents_scale() -> None:
+    """As OpenUSD's own parser: limits are in stage units."""
     stage = Stage()
     stage.context()
     stage.body("/robot/base", scale=(1.0, 1.0, 3.0))
@@ -96,7 +97,7 @@ def test_prismatic_limits_take_the_parents_scale_along_the_axis() -> None:
     )
     plan = stage.plan()
     (dof,) = joints(plan)["j"].dofs
-    assert (dof.lower, dof.upper) == pytest.approx((-3.0, 3.0))
+    assert (dof.lower, dof.upper) == pytest.approx((-1.0, 1.0))
     assert abs(dof.position) == pytest.approx(0.3)
     assert found(plan, "1.1.scale")[0].path == "/robot/base"
 

@@ -398,27 +398,49 @@ def test_drives_on_nothing(kind: str, axis: str, what: str) -> None:
 
 
 @each_case(
-    ("name", "value"),
+    ("name", "value", "used"),
     [
-        ("stiffness", "-1"),
-        ("stiffness", "nan"),
-        ("damping", "inf"),
-        ("maxForce", "-2"),
-        ("targetPosition", "nan"),
-        ("targetPosition", "1e13"),
+        ("stiffness", "-1", 0.0),
+        ("stiffness", "nan", 0.0),
+        ("stiffness", "1e30", 1e15),
+        ("stiffness", "inf", 1e15),
+        ("damping", "-inf", 0.0),
+        ("damping", "inf", 1e15),
+        ("damping", "1e30", 1e15),
+        ("maxForce", "-2", math.inf),
+        ("maxForce", "nan", math.inf),
+        ("targetPosition", "nan", 0.0),
+        ("targetPosition", "1e13", 0.0),
+        ("targetVelocity", "inf", 0.0),
     ],
 )
-def test_impossible_gains(name: str, value: str) -> None:
+def test_impossible_gains_are_bounded(name: str, value: str, used: float) -> None:
+    """One line names the joint and both numbers, in the unit of the attribute; the other joint is as it was."""
     content = f"float drive:angular:physics:{name} = {value}"
-    plan = plan_text(
-        two(joint("RevoluteJoint", "j", "a", "b", TO_B, content, schemas="PhysicsDriveAPI:angular"))
-    )
-    found = plan.physics.joints[0].dofs[0].drive
-    assert (found.stiffness, found.damping, found.target_position) == (0.0, 0.0, 0.0)
-    assert found.max_force == math.inf
-    assert [(finding.path, finding.attribute) for finding in findings(plan, "1.3.drive")] == [
-        ("/World/j", f"drive:angular:physics:{name}")
+    drives = [
+        joint("RevoluteJoint", "j", "a", "b", TO_B, content, schemas="PhysicsDriveAPI:angular"),
+        joint(
+            "RevoluteJoint", "k", "b", "c", drive("angular", stiffness=2), schemas="PhysicsDriveAPI:angular"
+        ),
     ]
+    plan = plan_text(two(body("c", BALL, at(0, 0, 2)), *drives))
+    found = joints(plan.physics)["j"].dofs[0].drive
+    fields = {
+        "stiffness": found.stiffness,
+        "damping": found.damping,
+        "maxForce": found.max_force,
+        "targetPosition": found.target_position,
+        "targetVelocity": found.target_velocity,
+    }
+    assert fields.pop(name) == pytest.approx(used)
+    assert fields.pop("maxForce", math.inf) == math.inf
+    assert set(fields.values()) == {0.0}
+    assert joints(plan.physics)["k"].dofs[0].drive.stiffness == pytest.approx(math.degrees(2))
+    (finding,) = findings(plan, "1.3.drive")
+    assert (finding.path, finding.attribute) == ("/World/j", f"drive:angular:physics:{name}")
+    shown = math.radians(used) if used == 1e15 else used
+    assert f"{shown:.6g} is used" in finding.message
+    assert finding.message.startswith(f"'{float(np.float32(value))}'")
 
 
 def test_solver_attributes_in_order_of_priority() -> None:
@@ -530,11 +552,34 @@ def test_springs_by_their_behaviour() -> None:
     assert "spring_damper" not in found[1]
 
 
-@each_case("value", ["-1", "nan", "inf"])
-def test_impossible_solver_attributes(value: str) -> None:
-    plan = plan_text(two(joint("RevoluteJoint", "j", "a", "b", TO_B, f"float newton:armature = {value}")))
-    assert plan.physics.joints[0].dofs[0].armature == 0.0
-    assert [finding.path for finding in findings(plan, "1.3.joint.solver")] == ["/World/j"]
+@each_case(
+    ("name", "value", "used", "shown"),
+    [
+        ("newton:armature", "-1", 0.0, "0"),
+        ("newton:armature", "nan", 0.0, "0"),
+        ("newton:armature", "inf", 1e15, "1e+15"),
+        ("mjc:frictionloss", "1e30", 1e15, "1e+15"),
+        ("newton:damping", "inf", 1e15, "1.74533e+13"),
+        ("physxJointAxis:angular:viscousFrictionCoefficient", "-1", 0.0, "0"),
+        # No time step resolves such a spring.
+        ("mjc:stiffness", "1e30", 0.0, "0"),
+    ],
+)
+def test_impossible_solver_attributes_are_bounded(name: str, value: str, used: float, shown: str) -> None:
+    plan = plan_text(two(joint("RevoluteJoint", "j", "a", "b", TO_B, f"float {name} = {value}")))
+    (dof,) = plan.physics.joints[0].dofs
+    assert max(dof.armature, dof.friction, dof.damping, dof.stiffness) == pytest.approx(used)
+    (finding,) = findings(plan, "1.3.joint.solver")
+    assert (finding.path, finding.attribute) == ("/World/j", name)
+    assert f"'{float(np.float32(value))}' cannot be used; {shown} is used" in finding.message
+
+
+def test_friction_of_physx() -> None:
+    """Viscous friction is damping, in effort by degree and second; a dynamic effort alone is dry friction."""
+    axis = "physxJointAxis:angular"
+    content = f"float {axis}:viscousFrictionCoefficient = 0.5\nfloat {axis}:dynamicFrictionEffort = 2"
+    (dof,) = joints(scene_of(two(joint("RevoluteJoint", "j", "a", "b", TO_B, content))))["j"].dofs
+    assert (dof.damping, dof.friction) == pytest.approx((math.degrees(0.5), 2.0))
 
 
 def test_mimic_rules_of_robots_and_of_props() -> None:
@@ -634,6 +679,51 @@ def test_velocities_are_in_the_axes_of_the_body() -> None:
     found = bodies(scene_of(world(turned), meters=0.01))["b"]
     assert found.linear_velocity == pytest.approx((-1, 0, 0), abs=1e-7)
     assert found.angular_velocity == pytest.approx((0, -math.pi, 0), abs=1e-6)
+
+
+FREE = prim(
+    "Xform",
+    "puck",
+    "PhysicsRigidBodyAPI PhysicsMassAPI",
+    "float physics:mass = 1",
+    "vector3f physics:velocity = (1, 0, 0)",
+    "vector3f physics:angularVelocity = (0, 90, 0)",
+    "float xformOp:rotateZ = 90",
+    'uniform token[] xformOpOrder = ["xformOp:rotateZ"]',
+)
+OF_PRIM = FREE.replace(
+    "(prepend", "(\ncustomData = {dictionary physics = {bool localSpaceVelocities = LOCAL}}\nprepend"
+)
+OF_ATTRIBUTE = FREE.replace(
+    "(1, 0, 0)", '(1, 0, 0) (\ncustomData = {bool "physics:localSpaceVelocities" = LOCAL}\n)'
+)
+
+
+@each_case(
+    ("text", "linear", "spin"),
+    [
+        (FREE, (0, 1, 0), (-1, 0, 0)),
+        (OF_PRIM.replace("LOCAL", "1"), (0, 1, 0), (-1, 0, 0)),
+        (OF_PRIM.replace("LOCAL", "0"), (1, 0, 0), (0, 1, 0)),
+        (OF_ATTRIBUTE.replace("LOCAL", "0"), (1, 0, 0), (0, 1, 0)),
+    ],
+)
+def test_a_puck_that_is_turned_leaves_along_its_own_axis(text: str, linear: object, spin: object) -> None:
+    """UsdPhysics: body space. PhysX: the stage's, where it says so in customData."""
+    found = bodies(scene_of(world(text)))["puck"]
+    assert found.linear_velocity == pytest.approx(linear, abs=1e-7)
+    assert np.array(found.angular_velocity) / (0.5 * math.pi) == pytest.approx(spin, abs=1e-6)
+
+
+def test_velocities_in_the_axes_of_a_y_up_stage_have_no_scale() -> None:
+    scaled = OF_PRIM.replace("LOCAL", "0").replace(
+        "rotateZ = 90", "rotateZ = 90\nfloat3 xformOp:scale = (3, 3, 3)"
+    )
+    scaled = scaled.replace('["xformOp:rotateZ"]', '["xformOp:rotateZ", "xformOp:scale"]').replace(
+        "(1, 0, 0)", "(0, 1, 0)"
+    )
+    found = bodies(scene_of(world(scaled), up="Y", meters=0.01))["puck"]
+    assert found.linear_velocity == pytest.approx((0, 0, 0.01), abs=1e-9)
 
 
 def test_velocities_on_a_y_up_stage() -> None:
@@ -840,6 +930,21 @@ def test_a_second_scene_has_gravity_of_its_own(content: str, scale: float) -> No
     (found,) = findings(plan, "1.3.scene")
     assert found.path == "/World/second"
     assert "apart from the rest" in found.message
+
+
+@each_case("none", ["float physics:gravityMagnitude = 0", "bool newton:gravityEnabled = 0"])
+def test_a_second_scene_has_gravity_where_the_first_has_none(none: str) -> None:
+    plan = plan_text(
+        world(
+            prim("PhysicsScene", "a", "", none),
+            prim("PhysicsScene", "b", "", "float physics:gravityMagnitude = 9.81"),
+            body("floats", BALL),
+            body("stone", BALL, at(0, 0, 10), "rel physics:simulationOwner = </World/b>"),
+        )
+    )
+    assert plan.physics.gravity == pytest.approx((0, 0, -9.81))
+    scales = {name: each.gravity_scale for name, each in bodies(plan.physics).items()}
+    assert scales == pytest.approx({"floats": 0.0, "stone": 1.0})
 
 
 def test_gravity_across_that_of_the_first_scene_is_reported() -> None:

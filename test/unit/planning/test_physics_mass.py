@@ -350,6 +350,16 @@ def test_negative_and_infinite_moments_count_as_not_authored(moments: str) -> No
     assert (finding.path, finding.attribute) == ("/World/b", "physics:diagonalInertia")
 
 
+@each_case("moments", ["(-5e-20, -5e-20, -5e-20)", "(0, -5e-20, 0)"])
+def test_negative_moments_that_are_rounding_are_zero(moments: str) -> None:
+    """Zeros are "not authored": those of the cube count, m a^2 / 6, as for ComputeMassProperties."""
+    plan = plan_text(
+        world(body("b", "float physics:mass = 6", f"float3 physics:diagonalInertia = {moments}", cube("c")))
+    )
+    assert plan.physics.bodies[0].inertial.diagonal == pytest.approx((1.0, 1.0, 1.0))
+    assert findings(plan, "1.3.inertia") == []
+
+
 @each_case(
     ("moments", "nearest"),
     [

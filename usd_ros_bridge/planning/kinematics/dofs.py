@@ -52,7 +52,6 @@ def joint_motions(
     record: JointRecord,
     kind: JointType,
     *,
-    length: Sequence[float],
     solvers: Sequence[str],
     units: Units,
     findings: DiagnosticCollector,
@@ -63,12 +62,11 @@ def joint_motions(
         record: The joint.
         kind: Kind by the USD type; a revolute joint without limits comes back as continuous, a joint whose only
             axis is locked as fixed.
-        length: Metres per authored unit of length along the joint frame's X, Y and Z (the parent's scale is folded in).
         solvers: Solvers in order of priority.
         units: The stage's units.
         findings: Collector of faults of limits.
     """
-    kind, limited = _free_axes(record, kind, length, findings)
+    kind, limited = _free_axes(record, kind, units.meters, findings)
     return kind, tuple(
         _complete(record, axis, limits, solvers=solvers, units=units, findings=findings)
         for axis, limits in limited.items()
@@ -78,28 +76,28 @@ def joint_motions(
 def count_dofs(record: JointRecord, kind: JointType) -> int:
     """Return how many degrees of freedom `joint_motions` finds."""
     # joint_motions reports what is wrong with the limits.
-    return len(_free_axes(record, kind, (1.0, 1.0, 1.0), DiagnosticCollector())[1])
+    return len(_free_axes(record, kind, 1.0, DiagnosticCollector())[1])
 
 
 def _free_axes(
-    record: JointRecord, kind: JointType, length: Sequence[float], findings: DiagnosticCollector
+    record: JointRecord, kind: JointType, meters: float, findings: DiagnosticCollector
 ) -> tuple[JointType, dict[DofAxis, tuple[float, float]]]:
     if kind in ("fixed", "distance"):
         return kind, {}
     if kind == "generic":
-        return kind, _generic_limits(record, length, findings)
+        return kind, _generic_limits(record, meters, findings)
     if kind == "spherical":
         return kind, _spherical_limits(record, findings)
-    return _single_limits(record, kind, length, findings)
+    return _single_limits(record, kind, meters, findings)
 
 
 def _single_limits(
-    record: JointRecord, kind: JointType, length: Sequence[float], findings: DiagnosticCollector
+    record: JointRecord, kind: JointType, meters: float, findings: DiagnosticCollector
 ) -> tuple[JointType, dict[DofAxis, tuple[float, float]]]:
     letter = cast(str, fallback(record, "axis"))
     rotational = kind == "revolute"
     axis = cast(DofAxis, ("rot" if rotational else "trans") + letter)
-    factor = _RADIANS if rotational else length["XYZ".index(letter)]
+    factor = _RADIANS if rotational else meters
     lower = _limit(record, "physics:lowerLimit", record.lower_limit, -math.inf, findings)
     upper = _limit(record, "physics:upperLimit", record.upper_limit, math.inf, findings)
     if lower > upper:
@@ -125,7 +123,7 @@ def _single_limits(
 
 
 def _generic_limits(
-    record: JointRecord, length: Sequence[float], findings: DiagnosticCollector
+    record: JointRecord, meters: float, findings: DiagnosticCollector
 ) -> dict[DofAxis, tuple[float, float]]:
     limits = {}
     for limit in record.limits:
@@ -146,7 +144,7 @@ def _generic_limits(
     for axis in AXES:
         lower, upper = limits.get(axis, _NO_LIMITS)
         if lower <= upper:
-            factor = _RADIANS if axis.startswith("rot") else length[AXIS_INDEX[axis]]
+            factor = _RADIANS if axis.startswith("rot") else meters
             result[axis] = (lower * factor, upper * factor)
     return result
 

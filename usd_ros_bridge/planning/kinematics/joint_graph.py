@@ -16,7 +16,7 @@ from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.records import JointRecord, JointType, fallback
 from usd_ros_bridge.planning.contexts import Context, Contexts
 from usd_ros_bridge.planning.kinematics.dofs import count_dofs
-from usd_ros_bridge.planning.names import missing_prim, parent_path, prim_name
+from usd_ros_bridge.planning.names import ancestors, missing_prim, parent_path, prim_name
 from usd_ros_bridge.planning.stage_index import MAX_MAGNITUDE, StageIndex
 from usd_ros_bridge.spatial.transforms import FloatArray
 
@@ -28,6 +28,7 @@ KINDS: dict[str, JointType] = {
     "PhysicsDistanceJoint": "distance",
     "PhysicsJoint": "generic",
 }
+ARTICULATION_ROOT = "PhysicsArticulationRootAPI"
 _PARALLEL = 1e-4
 _BODIES_SHOWN = 3
 _DECISIVE = frozenset(
@@ -96,6 +97,7 @@ def read_joints(
             joints.append(joint)
             if not is_repeat:
                 _report_bodies(joint, findings)
+                _report_root(joint, findings)
     if not joints:
         return joints
     usable = _usable_frames(joints)
@@ -163,7 +165,39 @@ def _read_joint(
     if body0 == body1:
         _report_same_end(record, body0, index, findings)
         return None
+    if kind == "generic" and not ((body0 and body1) or record.limits or record.exclude_from_articulation):
+        kind = "fixed" if _roots_articulation(record, index) else kind
     return TreeJoint(record.path, record, kind, target0, target1, body0, body1)
+
+
+def _roots_articulation(record: JointRecord, index: StageIndex) -> bool:
+    """Return whether a joint to the world is the root of an articulation: that of its prim, or of a prim above.
+
+    OpenUSD's parser makes such a joint the root, unless the schema is on a body. PhysX then fixes the base, whatever
+    the joint's type. Isaac Sim writes a PhysicsJoint without limits for that, which has six free axes otherwise.
+    """
+    roots = index.joint_articulations
+    return bool(roots) and any(path in roots for path in (record.path, *ancestors(record.path)))
+
+
+def _report_root(joint: TreeJoint, findings: DiagnosticCollector) -> None:
+    """Say what becomes of a PhysicsJoint to the world that is the root of an articulation."""
+    if joint.record.type_name != "PhysicsJoint" or (joint.body0 and joint.body1):
+        return
+    if joint.kind == "fixed":
+        findings.info(
+            "1.3.articulation",
+            joint.path,
+            "a PhysicsJoint without limits is the root of the articulation: the base is fixed, as in PhysX and Newton",
+            "use a PhysicsFixedJoint",
+        )
+    elif ARTICULATION_ROOT in joint.record.applied:
+        findings.warning(
+            "1.3.articulation",
+            joint.path,
+            "the root of the articulation is a joint with limits: its free axes move, where PhysX fixes the base",
+            "use a PhysicsFixedJoint, or apply PhysicsArticulationRootAPI to the base",
+        )
 
 
 def _report_same_end(

@@ -14,6 +14,7 @@ from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning.contexts import Context, Contexts
 from usd_ros_bridge.planning.kinematics import joint_names
 from usd_ros_bridge.planning.kinematics.dofs import FreeAxis, joint_motions
+from usd_ros_bridge.planning.kinematics.gears import GearRule, plan_gears
 from usd_ros_bridge.planning.kinematics.joint_graph import (
     ActingJoints,
     Attachment,
@@ -27,7 +28,7 @@ from usd_ros_bridge.planning.kinematics.joint_graph import (
     plan_robot_tree,
 )
 from usd_ros_bridge.planning.kinematics.mimic import hold_followers, resolve_mimics
-from usd_ros_bridge.planning.kinematics.rest_pose import RestSolver, lengths
+from usd_ros_bridge.planning.kinematics.rest_pose import RestSolver
 from usd_ros_bridge.planning.stage_index import StageIndex
 from usd_ros_bridge.spatial.transforms import FloatArray, compose, quaternion_conjugate, quaternion_multiply
 
@@ -50,7 +51,6 @@ class KinematicModel:
         joints: All joints.
         joint_rows: Row of each joint that is in a robot's tree, by path. A joint that is not here is left out of /tf.
         kinds: Kind of each joint.
-        lengths: (J, 3) metres per authored unit of length along each joint frame's axes.
         motions: Degrees of freedom of each joint.
         free_joints: Paths of joints with degrees of freedom, or whose child moves freely.
         solver: Joint frames and positions.
@@ -73,7 +73,6 @@ class KinematicModel:
     joints: tuple[TreeJoint, ...]
     joint_rows: Mapping[str, int]
     kinds: Sequence[JointType]
-    lengths: FloatArray
     motions: Sequence[tuple[FreeAxis, ...]]
     free_joints: frozenset[str]
     solver: RestSolver
@@ -127,12 +126,9 @@ def plan_kinematics(
     flat = (*of_robots, *acting.joints)
     rows = {joint.path: row for row, joint in enumerate(flat)} if acting.joints else joint_rows
 
-    scales = lengths(flat, index)
-    kinds, motions = find_motions(of_robots, scales[: len(of_robots)], index, options, findings)
+    kinds, motions = find_motions(of_robots, index, options, findings)
     hold_all_followers(robots, joint_rows, motions, index, options)
-    other_kinds, other_motions = find_motions(
-        acting.joints, scales[len(of_robots) :], index, options, left_out
-    )
+    other_kinds, other_motions = find_motions(acting.joints, index, options, left_out)
     kinds += other_kinds
     motions += other_motions
 
@@ -146,17 +142,17 @@ def plan_kinematics(
 
     offsets = np.cumsum([0, *(len(robot.edges) for robot in robots)]).tolist()
     names, context_names, local_names = name_all_joints(robots, authored, index, contexts, options, findings)
-    mimics = find_mimics(robots, joint_rows, motions, index, options, findings)
+    gears = plan_gears(flat, motions, solver, index, findings)
+    mimics = find_mimics(robots, joint_rows, motions, index, options, findings, gears)
     dofs = number_dofs(robots, joint_rows, motions, solver, names, mimics)
     prop_poses = _prop_poses(acting.trees, rest[len(edges) :], index, left_out)
-    dofs += _other_dofs(acting.joints, other_motions, solver, dofs, index, options, left_out)
+    dofs += _other_dofs(acting.joints, other_motions, solver, dofs, index, options, left_out, gears)
     return KinematicModel(
         robots=robots,
         owners=owners,
         joints=flat,
         joint_rows=joint_rows,
         kinds=kinds,
-        lengths=scales,
         motions=motions,
         free_joints=frozenset(
             joint.path
@@ -296,17 +292,15 @@ def _prop_poses(
 
 def find_motions(
     joints: Sequence[TreeJoint],
-    scales: FloatArray,
     index: StageIndex,
     options: PlanOptions,
     findings: DiagnosticCollector,
 ) -> tuple[list[JointType], list[tuple[FreeAxis, ...]]]:
     """Return the kind and the degrees of freedom of each joint; equal joints of equal robots are planned once."""
     kinds, motions = [], []
-    known: dict[tuple[int, bytes], tuple[JointType, tuple[FreeAxis, ...]]] = {}
-    lengths_of = np.ascontiguousarray(scales).view(f"V{3 * scales.itemsize}").ravel().tolist()
-    for row, joint in enumerate(joints):
-        key = (joint.record.specs, lengths_of[row])
+    known: dict[tuple[int, JointType], tuple[JointType, tuple[FreeAxis, ...]]] = {}
+    for joint in joints:
+        key = (joint.record.specs, joint.kind)
         same = known.get(key)
         if same is not None:
             kinds.append(same[0])
@@ -316,7 +310,6 @@ def find_motions(
         kind, of_joint = joint_motions(
             joint.record,
             joint.kind,
-            length=scales[row].tolist(),
             solvers=options.schema_resolvers,
             units=index.units,
             findings=findings,
@@ -424,6 +417,7 @@ def find_mimics(
     index: StageIndex,
     options: PlanOptions,
     findings: DiagnosticCollector,
+    gears: Sequence[GearRule] = (),
 ) -> dict[int, MimicPlan]:
     """Return what each degree of freedom that mimics another follows, by row."""
     result: dict[int, MimicPlan] = {}
@@ -442,6 +436,7 @@ def find_mimics(
                 solvers=options.schema_resolvers,
                 units=index.units,
                 findings=findings,
+                gears=gears,
             )
         )
     return result
@@ -506,6 +501,7 @@ def _other_dofs(
     index: StageIndex,
     options: PlanOptions,
     findings: DiagnosticCollector,
+    gears: Sequence[GearRule] = (),
 ) -> list[tuple[DofPlan, ...]]:
     """Return the degrees of freedom of joints that are left out of /tf; `planned` are those of the others."""
     if not joints:
@@ -522,6 +518,7 @@ def _other_dofs(
         solvers=options.schema_resolvers,
         units=index.units,
         findings=findings,
+        gears=gears,
     )
     return [
         _dof_plans([""] * len(of_joint), rows[joint.path], of_joint, positions, mimics)

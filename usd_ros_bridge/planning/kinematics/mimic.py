@@ -12,6 +12,7 @@ from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.plan import MimicPlan
 from usd_ros_bridge.model.records import DofAxis, JointRecord
 from usd_ros_bridge.planning.kinematics.dofs import AXES, FreeAxis
+from usd_ros_bridge.planning.kinematics.gears import GearRule
 from usd_ros_bridge.planning.kinematics.joint_graph import TreeJoint
 from usd_ros_bridge.planning.kinematics.solver_attributes import motion_unit, number
 from usd_ros_bridge.planning.stage_index import Units
@@ -155,6 +156,7 @@ def resolve_mimics(
     solvers: Sequence[str],
     units: Units,
     findings: DiagnosticCollector,
+    gears: Sequence[GearRule] = (),
 ) -> dict[int, MimicPlan]:
     """Return the rules of one robot by the follower's row; every leader follows nothing itself.
 
@@ -165,6 +167,7 @@ def resolve_mimics(
         solvers: Solvers in order of priority.
         units: The stage's units.
         findings: Takes rules that cannot be followed.
+        gears: Rules of gears, of any robot.
     """
     direct: dict[int, MimicPlan] = {}
     paths: dict[int, str] = {}
@@ -211,7 +214,28 @@ def resolve_mimics(
             rows[rule.leader] + leader,
             units,
         )
+    _add_gears(gears, rows, direct, paths, findings)
     return collapse_chains(direct, paths, findings)
+
+
+def _add_gears(
+    gears: Sequence[GearRule],
+    rows: Mapping[str, int],
+    direct: dict[int, MimicPlan],
+    paths: dict[int, str],
+    findings: DiagnosticCollector,
+) -> None:
+    """Add the rules of gears whose joints `rows` has."""
+    for gear in gears:
+        if gear.follower not in rows:
+            continue
+        row, leader = rows[gear.follower], rows.get(gear.leader)
+        if leader is None or row in direct:
+            what = "its joints are in two robots" if leader is None else "a mimic rule moves the same joint"
+            findings.error("1.3.gear", gear.path, f"{what}; it connects nothing", "use one of the two")
+            continue
+        paths[row] = gear.follower
+        direct[row] = MimicPlan(leader=leader, multiplier=gear.multiplier, offset=gear.offset)
 
 
 def hold_followers(

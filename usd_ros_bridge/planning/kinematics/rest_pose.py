@@ -24,7 +24,6 @@ from usd_ros_bridge.spatial.transforms import (
     inverse,
     normalized,
     relative,
-    rotate,
     rotation_vector,
 )
 
@@ -54,19 +53,6 @@ class JointFrames:
 
     base0_from_joint: FloatArray
     base1_from_joint: FloatArray
-
-
-def lengths(joints: Sequence[TreeJoint], index: StageIndex) -> FloatArray:
-    """Return (J, 3) metres per authored unit of length along each joint frame's axes, body0's scale folded in."""
-    rows = index.poses.find_rows([joint.target0 for joint in joints])
-    scale = index.poses.scale[rows]
-    result = np.full((len(joints), 3), index.units.meters)
-    scaled = np.flatnonzero((np.abs(scale) != 1.0).any(axis=-1))
-    if len(scaled):
-        rotation = normalized(local_frames([joints[row] for row in scaled.tolist()])[1])
-        axes = np.stack([rotate(rotation, np.eye(3)[axis]) for axis in range(3)], axis=1)
-        result[scaled] *= np.linalg.norm(axes * scale[scaled, None, :], axis=-1)
-    return result
 
 
 class _Ends(NamedTuple):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from usd_ros_bridge.errors import OptionError, alternatives
 from usd_ros_bridge.model.physics_records import SOLIMP, SOLREF
@@ -85,7 +85,10 @@ TABLE: Mapping[Property, Mapping[str, tuple[SolverAttribute, ...]]] = {
     },
     "friction": {
         "newton": (SolverAttribute("newton:friction", "effort", 0.0),),
-        "physx": (SolverAttribute("physxJointAxis:{axis}:staticFrictionEffort", "effort", 0.0),),
+        "physx": (
+            SolverAttribute("physxJointAxis:{axis}:staticFrictionEffort", "effort", 0.0),
+            SolverAttribute("physxJointAxis:{axis}:dynamicFrictionEffort", "effort", 0.0),
+        ),
         "mjc": (SolverAttribute("mjc:frictionloss", "effort", 0.0, radians=True),),
     },
     "stiffness": {
@@ -99,6 +102,7 @@ TABLE: Mapping[Property, Mapping[str, tuple[SolverAttribute, ...]]] = {
     },
     "damping": {
         "newton": (SolverAttribute("newton:damping", "gain", 0.0),),
+        "physx": (SolverAttribute("physxJointAxis:{axis}:viscousFrictionCoefficient", "gain", 0.0),),
         "mjc": (SolverAttribute("mjc:damping", "gain", 0.0, radians=True),),
     },
     "limit_stiffness": {
@@ -204,30 +208,47 @@ def resolve(
     Returns:
         The value, which may be NaN where NaN is authored; None where nothing gives one.
     """
-    authored = record.solver_attributes
-    by_solver = TABLE[wanted]
-    if authored:
-        for solver in solvers:
-            for attribute in by_solver.get(solver, ()):
-                value = _authored(record, attribute, axis)
-                if value is not None:
-                    return value * _si_factor(attribute, axis, units)
+    found = find_authored(record, wanted, axis, solvers=solvers, units=units)
+    if found is not None:
+        return found.value * found.si
     if default is not None:
         return default
     for solver in solvers:
-        for attribute in by_solver.get(solver, ()):
+        for attribute in TABLE[wanted].get(solver, ()):
             if attribute.default is not None:
                 return attribute.default * _si_factor(attribute, axis, units)
     return None
 
 
-def _authored(record: JointRecord, attribute: SolverAttribute, axis: DofAxis) -> float | None:
+class Found(NamedTuple):
+    """An authored value of a property.
+
+    Attributes:
+        name: USD name.
+        value: As authored; it may be NaN.
+        si: Factor to SI units.
+    """
+
+    name: str
+    value: float
+    si: float
+
+
+def find_authored(
+    record: JointRecord, wanted: Property, axis: DofAxis, *, solvers: Sequence[str], units: Units
+) -> Found | None:
+    """Return the authored value that `resolve` uses, None where nothing is authored; arguments as there."""
     authored = record.solver_attributes
-    if attribute.read is not None:
-        return attribute.read(authored)
-    instances = axis_names(record, axis) if "{axis}" in attribute.name else ("",)
-    values = (number(authored.get(attribute.name.replace("{axis}", instance))) for instance in instances)
-    return next((value for value in values if value is not None), None)
+    if not authored:
+        return None
+    for solver in solvers:
+        for attribute in TABLE[wanted].get(solver, ()):
+            instances = axis_names(record, axis) if "{axis}" in attribute.name else ("",)
+            for name in (attribute.name.replace("{axis}", instance) for instance in instances):
+                value = number(authored.get(name)) if attribute.read is None else attribute.read(authored)
+                if value is not None:
+                    return Found(name, value, _si_factor(attribute, axis, units))
+    return None
 
 
 def uneven_effort(
@@ -352,6 +373,12 @@ def _integers(value: Any) -> tuple[int, ...] | None:
 def _vector(value: Any) -> tuple[float, ...] | None:
     found = _numbers(value)
     return found if found is not None and len(found) == 3 else None
+
+
+def _triple(value: Any) -> tuple[float, ...] | None:
+    """Return three numbers, finite or not."""
+    found = [number(each) for each in value] if isinstance(value, (tuple, list)) else []
+    return None if len(found) != 3 or None in found else tuple(found)  # type: ignore[arg-type]
 
 
 def _numbers(value: Any) -> tuple[float, ...] | None:
@@ -556,12 +583,18 @@ JOINT: Final[Table] = {
 }
 """Of a joint as a whole; `solref` and `solimp` are those of the equality that the joint is, or has."""
 
-# PhysxSchema (PhysxRigidBodyAPI), MuJoCo's mjcPhysics.
+# PhysxSchema (PhysxRigidBodyAPI, PhysxSurfaceVelocityAPI), MuJoCo's mjcPhysics.
 BODY: Final[Table] = {
     "gravity_disabled": {"physx": Attribute("physxRigidBody:disableGravity", _flag)},
+    "linear_damping": {"physx": Attribute("physxRigidBody:linearDamping", number)},
+    "angular_damping": {"physx": Attribute("physxRigidBody:angularDamping", number)},
+    "surface_enabled": {"physx": Attribute("physxSurfaceVelocity:surfaceVelocityEnabled", _flag)},
+    "surface_in_own_axes": {"physx": Attribute("physxSurfaceVelocity:surfaceVelocityLocalSpace", _flag)},
+    "surface_velocity": {"physx": Attribute("physxSurfaceVelocity:surfaceVelocity", _triple)},
+    "surface_angular_velocity": {"physx": Attribute("physxSurfaceVelocity:surfaceAngularVelocity", _triple)},
     "gravity_compensation": {"mjc": Attribute("mjc:gravcomp", _finite, also="mjc:body:gravcomp")},
 }
-"""Of a rigid body."""
+"""Of a rigid body. Numbers may be none that can be used: planning reports them."""
 
 
 def resolve_all(

@@ -15,6 +15,7 @@ from usd_ros_bridge.model.physics_records import MjcActuatorRecord, NewtonActuat
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.records import fallback
 from usd_ros_bridge.planning.names import MAX_NAME, Nearest, prim_name
+from usd_ros_bridge.planning.physics.scene_joints import GREATEST, bounded
 from usd_ros_bridge.planning.physics.tendons import UnusableError, bounds, finite, finites
 from usd_ros_bridge.planning.stage_index import Units
 
@@ -428,21 +429,36 @@ def _driven(record: NewtonActuatorRecord, dof: Dof, units: Units, findings: Diag
     _report_unmapped(record, findings)
     force = units.kilograms * units.meters ** (2 if dof.axis.startswith("rot") else 1)
     gain = force if dof.axis.startswith("rot") else units.kilograms
-    names = {"stiffness": "kp", "damping": "kd", "constant_effort": "constEffort"}
-    values = {field: finite(record, field, f"newton:{name}") for field, name in names.items()}
-    if values["stiffness"] < 0.0 or values["damping"] < 0.0:
-        raise UnusableError("a gain is negative", "newton:kp" if values["stiffness"] < 0.0 else "newton:kd")
+    stiffness = _gain(record, "stiffness", "newton:kp", GREATEST / gain, findings)
+    damping = _gain(record, "damping", "newton:kd", GREATEST / gain, findings)
+    constant = finite(record, "constant_effort", "newton:constEffort")
     bound = _bound(record) * force
     return replace(
         dof,
         max_effort=min(dof.max_effort, bound),
         drive=Drive(
-            stiffness=values["stiffness"] * gain,
-            damping=values["damping"] * gain,
-            constant_effort=values["constant_effort"] * force,
+            stiffness=stiffness * gain,
+            damping=damping * gain,
+            constant_effort=constant * force,
             max_force=bound,
         ),
     )
+
+
+def _gain(
+    record: NewtonActuatorRecord, field: str, name: str, most: float, findings: DiagnosticCollector
+) -> float:
+    authored = float(fallback(record, field))
+    used = bounded(authored, most)
+    if used != authored:
+        findings.error(
+            "1.3.actuator",
+            record.path,
+            f"{quoted(authored)} cannot be used; {used:.6g} is used",
+            f"author a number from 0 to {most:.6g}",
+            attribute=name,
+        )
+    return used
 
 
 def _bound(record: NewtonActuatorRecord) -> float:

@@ -288,6 +288,9 @@ class MassPlanner:
         if record is None or moments is None or not any(moments):
             return None
         values = [moment * self._units.kilograms * self._units.meters**2 for moment in moments]
+        values = [0.0 if -_NOISE <= value < 0.0 else value for value in values]
+        if not any(values):
+            return None
         largest = max(values)
         if not all(abs(value) <= MAX_MAGNITUDE for value in (*values, *moments)) or largest <= 0.0:
             self._findings.error(

@@ -28,6 +28,7 @@ from usd_ros_bridge.planning.physics.bodies import (
     as_vector,
     order_bodies,
     plan_bodies,
+    report_nested,
 )
 from usd_ros_bridge.planning.physics.colliders import SceneShapes, plan_shapes, report_misplaced_masses
 from usd_ros_bridge.planning.physics.filters import plan_filters, plan_groups
@@ -69,7 +70,11 @@ class SceneSettings:
 def plan_settings(
     physics: PhysicsRecords, units: Units, solvers: Sequence[str], findings: DiagnosticCollector
 ) -> SceneSettings:
-    """Return gravity in the ROS world, and the solver's options; the first of several scenes counts."""
+    """Return gravity in the ROS world, and the solver's options; the first of several scenes counts.
+
+    Where the first scene has no gravity, that of the next scene that owns something is returned: engines have one, and
+    bodies a share of it.
+    """
     if not physics.scenes:
         return SceneSettings()
     record = physics.scenes[0]
@@ -87,10 +92,12 @@ def plan_settings(
         )
     solver = resolve_all(record.solver_attributes, SCENE, solvers, applied=record.applied)
     timestep = _timestep(solver.pop("timestep", None), record.path, findings)
-    gravity = _gravity(record, units, findings)
+    solver.pop("gravity_enabled", None)
     _to_si(solver, units)
+    own = (_own_gravity(each, units, solvers, findings) for each in physics.scenes[1:] if each.path in owning)
+    first = _own_gravity(record, units, solvers, findings)
     return SceneSettings(
-        gravity=gravity if solver.pop("gravity_enabled", True) else (0.0, 0.0, 0.0),
+        gravity=first if any(first) else next(filter(any, own), first),
         timestep=timestep,
         solver=solver,
         mujoco_options="MjcSceneAPI" in record.applied and "mjc" in solvers,
@@ -135,8 +142,8 @@ class SceneOwners:
         self.several = len({self._first, *self._owners.values()}) > 1
         self._scales = {
             path: self._scale(path, settings, index, solvers, findings)
-            for path in dict.fromkeys(self._owners.values())
-            if path != self._first
+            for path in dict.fromkeys((self._first, *self._owners.values()))
+            if self.several
         }
 
     def at(self, path: str) -> str:
@@ -144,7 +151,7 @@ class SceneOwners:
         return self._owners.get(path, self._first)
 
     def gravity_scale(self, body: str) -> float:
-        """Return the gravity of a body's scene as a multiple of the first one's."""
+        """Return the gravity of a body's scene as a multiple of the engine's."""
         return self._scales.get(self.at(body), 1.0)
 
     def _scale(
@@ -155,11 +162,9 @@ class SceneOwners:
         solvers: Sequence[str],
         findings: DiagnosticCollector,
     ) -> float:
-        record = self._scenes[path]
-        enabled = resolve_all(record.solver_attributes, SCENE, solvers, applied=record.applied).get(
-            "gravity_enabled", True
-        )
-        own = np.array(_gravity(record, index.units, findings)) if enabled else np.zeros(3)
+        # What is wrong with the first scene's has been reported.
+        reported = DiagnosticCollector() if path == self._first else findings
+        own = np.array(_own_gravity(self._scenes[path], index.units, solvers, reported))
         first = np.array(settings.gravity)
         square = float(first @ first)
         scale = float(own @ first) / square if square > 0.0 else 0.0
@@ -168,8 +173,8 @@ class SceneOwners:
         findings.warning(
             "1.3.scene",
             path,
-            f"its gravity is not along that of {self._first}: what it owns has that one",
-            "give both scenes the same direction of gravity",
+            f"its gravity is not along that of the scenes before it: what it owns has {quoted(settings.gravity)} m/s^2",
+            "give all scenes the same direction of gravity",
             attribute="physics:gravityDirection",
         )
         return 1.0
@@ -204,6 +209,15 @@ def _timestep(seconds: float | None, path: str, findings: DiagnosticCollector) -
         f"author a time step of {STEP}",
     )
     return None
+
+
+def _own_gravity(
+    record: PhysicsSceneRecord, units: Units, solvers: Sequence[str], findings: DiagnosticCollector
+) -> Vector3:
+    """Return the gravity of a scene in the ROS world, none where a solver's attribute switches it off."""
+    enabled = resolve_all(record.solver_attributes, SCENE, solvers, applied=record.applied)
+    gravity = _gravity(record, units, findings)
+    return gravity if enabled.get("gravity_enabled", True) else (0.0, 0.0, 0.0)
 
 
 def _gravity(record: PhysicsSceneRecord, units: Units, findings: DiagnosticCollector) -> Vector3:
@@ -301,6 +315,7 @@ def _plan(
         )
     floating = {robot.path: robot.base >= 0 and not robot.implicit for robot in plan.robots}
     report_misplaced_masses(physics, index, floating, findings)
+    report_nested(kinematics, index, findings)
     report_unmapped(records, physics, findings)
     apart_bodies, apart_colliders = plan_filters(
         physics, table, kinematics, bodies, joints, shapes.colliders, plan, index, solvers, findings

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -15,12 +16,13 @@ from usd_ros_bridge.model.physics import Joint as SceneJoint
 from usd_ros_bridge.model.physics_records import PhysicsRecords
 from usd_ros_bridge.model.plan import AxisLetter, DofPlan, MimicPlan
 from usd_ros_bridge.model.records import DofAxis, DriveRecord, JointRecord, JointType, fallback
-from usd_ros_bridge.planning.kinematics.dofs import AXIS_INDEX, reference
+from usd_ros_bridge.planning.kinematics.dofs import reference
 from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel
 from usd_ros_bridge.planning.kinematics.solver_attributes import (
     JOINT,
     Property,
     axis_names,
+    find_authored,
     gain_unit,
     motion_unit,
     resolve,
@@ -33,7 +35,7 @@ from usd_ros_bridge.spatial.transforms import compose
 
 _WITH_AXIS = frozenset({"revolute", "continuous", "prismatic", "spherical"})
 _RADIANS = math.pi / 180.0
-_GREATEST = 1e15
+GREATEST = 1e15
 """N m s/rad and similar units: greatest damping, stiffness or inertia. Assets hold joints fast by 1e11."""
 
 
@@ -109,7 +111,6 @@ class _Planner:
         parents_collide: bool,
     ) -> None:
         self._kinematics = kinematics
-        self._lengths = kinematics.lengths.tolist()
         self._carrying = {
             path for attachment in kinematics.attachments.values() for path in attachment.joints
         }
@@ -168,7 +169,6 @@ class _Planner:
             record,
             kind,
             [plan.axis for plan in plans],
-            length=self._lengths[row],
             units=self._units,
             findings=self._findings,
         )
@@ -218,28 +218,32 @@ class _Planner:
             resolve(record, wanted, dof.axis, solvers=solvers, units=self._units, default=0.0) or 0.0
             for wanted in ("limit_stiffness", "limit_damping")
         )
-        if not 0.0 < stiffness <= _GREATEST or not damping < math.inf:
+        if not 0.0 < stiffness <= GREATEST or not damping < math.inf:
             return 0.0, 0.0
-        return stiffness, damping if 0.0 < damping <= _GREATEST else 0.0
+        return stiffness, damping if 0.0 < damping <= GREATEST else 0.0
 
     def _authored(
         self, record: JointRecord, wanted: Property, dof: DofPlan, *, signed: bool = False
     ) -> float:
-        if not record.solver_attributes:
+        found = find_authored(record, wanted, dof.axis, solvers=self._solvers, units=self._units)
+        if found is None:
             return 0.0
-        value = resolve(record, wanted, dof.axis, solvers=self._solvers, units=self._units, default=0.0)
-        assert value is not None
-        if abs(value) <= (MAX_MAGNITUDE if signed else _GREATEST) and (signed or value >= 0.0):
-            return value
-        self._findings.error(
-            "1.3.joint.solver",
-            record.path,
-            f"the {wanted.replace('_', ' ')} {quoted(value)} of a solver's schema cannot be used; 0 is used",
-            f"author a finite number of {MAX_MAGNITUDE:g} at most"
-            if signed
-            else "author a finite number that is not negative",
-        )
-        return 0.0
+        most = (MAX_MAGNITUDE if signed else GREATEST) / found.si
+        used = found.value if signed and abs(found.value) <= most else 0.0
+        if not signed and (wanted != "stiffness" or found.value <= most):
+            # Steps of no length resolve a spring that is too stiff. What is too great otherwise holds the joint fast.
+            used = bounded(found.value, most)
+        if used != found.value:
+            self._findings.error(
+                "1.3.joint.solver",
+                record.path,
+                f"the {wanted.replace('_', ' ')} {quoted(found.value)} cannot be used; {used:.6g} is used",
+                f"author a finite number of {most:.6g} at most"
+                if signed
+                else f"author a number from 0 to {most:.6g}",
+                attribute=found.name,
+            )
+        return used * found.si
 
     def _distance(self, record: JointRecord) -> tuple[float, float]:
         least, most = fallback(record, "min_distance"), fallback(record, "max_distance")
@@ -292,7 +296,6 @@ def plan_drives(
     kind: JointType,
     axes: Sequence[DofAxis],
     *,
-    length: Sequence[float],
     units: Units,
     findings: DiagnosticCollector,
 ) -> list[Drive | None]:
@@ -302,7 +305,6 @@ def plan_drives(
         record: The joint.
         kind: Its kind, limits considered.
         axes: Its degrees of freedom.
-        length: Metres per authored unit of length along the joint frame's X, Y and Z.
         units: The stage's units.
         findings: Takes drives that act on nothing, and values that cannot be used.
     """
@@ -315,7 +317,7 @@ def plan_drives(
         drive = next((drive for drive in record.drives if drive.axis in instances), None)
         if drive is not None:
             used.add(drive.axis)
-        result.append(None if drive is None else _drive(record.path, drive, axis, length, units, findings))
+        result.append(None if drive is None else _drive(record.path, drive, axis, units, findings))
     for drive in record.drives:
         if drive.axis not in used:
             _report_idle(record, drive, kind, findings)
@@ -339,12 +341,11 @@ def _drive(
     path: str,
     drive: DriveRecord,
     axis: DofAxis,
-    length: Sequence[float],
     units: Units,
     findings: DiagnosticCollector,
 ) -> Drive:
     rotational = axis.startswith("rot")
-    motion = motion_unit(axis, units) if rotational else length[AXIS_INDEX[axis]]
+    motion = motion_unit(axis, units)
     acceleration = fallback(drive, "type") == "acceleration"
     if fallback(drive, "type") not in _TYPES:
         findings.error(
@@ -357,40 +358,61 @@ def _drive(
     gain = gain_unit(axis, units)
     if acceleration:
         gain = 180.0 / math.pi if rotational else 1.0
-    bound = _value(path, drive, "max_force", "maxForce", math.inf, findings)
+    most = GREATEST / gain
+    gains = [
+        gain
+        * _usable(
+            path, drive, name, name, partial(bounded, most=most), f"a number from 0 to {most:.6g}", findings
+        )
+        for name in ("stiffness", "damping")
+    ]
+    targets = [
+        motion * _usable(path, drive, field, name, _target, "a finite number", findings)
+        for field, name in (("target_position", "targetPosition"), ("target_velocity", "targetVelocity"))
+    ]
+    bound = _usable(path, drive, "max_force", "maxForce", _bound, "a number that is not negative", findings)
     return Drive(
         acceleration=acceleration,
-        stiffness=_value(path, drive, "stiffness", "stiffness", 0.0, findings) * gain,
-        damping=_value(path, drive, "damping", "damping", 0.0, findings) * gain,
+        stiffness=gains[0],
+        damping=gains[1],
         max_force=bound * units.kilograms * units.meters ** (2 if rotational else 1),
-        target_position=_value(path, drive, "target_position", "targetPosition", 0.0, findings, signed=True)
-        * motion,
-        target_velocity=_value(path, drive, "target_velocity", "targetVelocity", 0.0, findings, signed=True)
-        * motion,
+        target_position=targets[0],
+        target_velocity=targets[1],
     )
 
 
-def _value(
+def _usable(
     path: str,
     drive: DriveRecord,
     field: str,
     name: str,
-    otherwise: float,
+    usable: Callable[[float], float],
+    wanted: str,
     findings: DiagnosticCollector,
-    *,
-    signed: bool = False,
 ) -> float:
-    """Return a number as authored; the bound may be infinite (converters write FLT_MAX)."""
-    value = float(fallback(drive, field))
-    if field == "max_force" and value >= MAX_MAGNITUDE:
-        return math.inf
-    if math.isfinite(value) and (abs(value) <= MAX_MAGNITUDE if signed else value >= 0.0):
-        return value
-    findings.error(
-        "1.3.drive",
-        path,
-        f"{quoted(value)} cannot be used; {otherwise:g} is used",
-        "author a finite number" if signed else "author a finite number that is not negative",
-        attribute=f"drive:{drive.axis}:physics:{name}",
-    )
-    return otherwise
+    """Return a number as authored, or what `usable` makes of one that cannot be used, with a finding."""
+    authored = float(fallback(drive, field))
+    used = usable(authored)
+    # Converters write FLT_MAX for no bound.
+    if used != authored and not (used == math.inf and authored >= MAX_MAGNITUDE):
+        findings.error(
+            "1.3.drive",
+            path,
+            f"{quoted(authored)} cannot be used; {used:.6g} is used",
+            f"author {wanted}",
+            attribute=f"drive:{drive.axis}:physics:{name}",
+        )
+    return used
+
+
+def _target(authored: float) -> float:
+    return authored if abs(authored) <= MAX_MAGNITUDE else 0.0
+
+
+def _bound(authored: float) -> float:
+    return authored if 0.0 <= authored < MAX_MAGNITUDE else math.inf
+
+
+def bounded(value: float, most: float) -> float:
+    """Return the number from 0 to `most` that is nearest to `value`, 0 for NaN."""
+    return min(value, most) if value > 0.0 else 0.0

@@ -1,17 +1,17 @@
 """Unmapped attributes: report by prim the solver attributes that have no effect here, and typing errors among them.
 
-Of PhysX' schemas, only typing errors are reported: many attributes concern PhysX alone.
+Many attributes of PhysX' schemas concern PhysX alone: of these, typing errors are reported, and DEGRADED.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, Final
 
 from usd_ros_bridge.errors import question_about, quoted
-from usd_ros_bridge.model.diagnostics import DiagnosticCollector
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector, degraded
 from usd_ros_bridge.model.physics_records import PhysicsRecords
 from usd_ros_bridge.model.property_names import OF_ACTUATORS, near_misses
 from usd_ros_bridge.model.stage import StageRecords
@@ -84,6 +84,20 @@ NOT_SIMULATED: Final[Mapping[str, Any]] = {
 Newton's importer reads beside them."""
 
 
+DEGRADED: Final[Mapping[str, tuple[Any, str]]] = {
+    "physxRigidBody:lockedPosAxis": (0, "the body moves along all axes"),
+    "physxRigidBody:lockedRotAxis": (0, "the body turns about all axes"),
+    "physxRigidBody:enableGyroscopicForces": (True, "gyroscopic forces act"),
+    "physxRigidBody:retainAccelerations": (False, "forces act for one step"),
+    "physxRigidBody:solveContact": (True, "contacts push the body"),
+}
+"""What PhysX' schemas say of bodies and is not simulated: the value that says nothing, and what is done instead."""
+
+_FRICTION: Final = ("newton:friction", "mjc:frictionloss")
+_OF_AXIS: Final = "physxJointAxis:"
+_SURFACE: Final = ("physxSurfaceVelocity:surfaceVelocity", "physxSurfaceVelocity:surfaceAngularVelocity")
+
+
 def _tabled() -> frozenset[str]:
     tables = (
         solver_attributes.SCENE,
@@ -106,7 +120,14 @@ MAPPED: Final = _tabled() | READ_ELSEWHERE
 
 _SILENT: Final = MAPPED | HARMLESS.keys()
 
-_KNOWN: Final = MAPPED | HARMLESS.keys() | NOT_SIMULATED.keys() | OF_ACTUATORS
+_KNOWN: Final = (
+    MAPPED
+    | HARMLESS.keys()
+    | NOT_SIMULATED.keys()
+    | DEGRADED.keys()
+    | OF_ACTUATORS
+    | {"physxJoint:jointFriction"}
+)
 
 
 def report_unmapped(records: StageRecords, physics: PhysicsRecords, findings: DiagnosticCollector) -> None:
@@ -123,6 +144,53 @@ def report_unmapped(records: StageRecords, physics: PhysicsRecords, findings: Di
         left = [name for name in authored.keys() - _SILENT if name.startswith(CHECKED)] if authored else ()
         if left:
             _report(path, {name: authored[name] for name in sorted(left)}, findings)
+    _report_degraded(records, physics, findings)
+
+
+def _report_degraded(records: StageRecords, physics: PhysicsRecords, findings: DiagnosticCollector) -> None:
+    """Report what PhysX would simulate otherwise, in one finding for all prims with an attribute."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for path, authored in physics.body_solver_attributes.items():
+        for name in authored.keys() & DEGRADED.keys():
+            fallback, instead = DEGRADED[name]
+            if not _is_fallback(authored[name], fallback):
+                found.setdefault((name, instead), {})[path] = authored[name]
+    for record in records.joints:
+        if record.solver_attributes:
+            for name, instead in _joint_friction(record.solver_attributes):
+                found.setdefault((name, instead), {})[record.path] = record.solver_attributes[name]
+    bodies = {body.path for body in records.bodies if body.enabled is not False}
+    others = [each for each in physics.geometries if each.solver_attributes and each.path not in bodies]
+    of_no_body = {each.path: each.solver_attributes for each in others} | {
+        path: authored for path, authored in physics.body_solver_attributes.items() if path not in bodies
+    }
+    for path, authored in of_no_body.items():
+        for name in _SURFACE:
+            if any(authored.get(name) or ()):
+                instead = "the surface is still, as in PhysX, because the prim is no rigid body"
+                found.setdefault((name, instead), {})[path] = authored[name]
+    for (name, instead), prims in sorted(found.items()):
+        degraded(findings, prims, name, instead)
+
+
+def _joint_friction(authored: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the frictions of a joint that are not simulated as PhysX does, and what is done instead."""
+    axes = [
+        name for name in authored if name.startswith(_OF_AXIS) and name.endswith(":dynamicFrictionEffort")
+    ]
+    for name in axes:
+        static = authored.get(name.replace(":dynamicFrictionEffort", ":staticFrictionEffort"))
+        if static is not None and static != authored[name]:
+            yield name, "the static friction acts at rest and in motion"
+    if authored.get("physxJoint:jointFriction") and not (
+        axes
+        or any(name in authored for name in _FRICTION)
+        or any("staticFriction" in name for name in authored)
+    ):
+        yield (
+            "physxJoint:jointFriction",
+            "the joint has no friction that grows with the forces that it transmits",
+        )
 
 
 def misspelt(names: Iterable[str]) -> dict[str, tuple[str, ...]]:

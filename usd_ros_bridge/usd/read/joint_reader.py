@@ -9,7 +9,7 @@ import numpy as np
 from pxr import Usd, UsdPhysics
 
 from usd_ros_bridge.model.diagnostics import Diagnostic
-from usd_ros_bridge.model.records import AxisLimitRecord, DriveRecord, JointRecord
+from usd_ros_bridge.model.records import AxisLimitRecord, DriveRecord, GearRecord, JointRecord, RackRecord
 from usd_ros_bridge.model.stage import ValueTrackRecord
 from usd_ros_bridge.usd.read.properties import (
     FieldReader,
@@ -30,6 +30,12 @@ JOINT_TYPES: Final = {
     "PhysicsDistanceJoint": UsdPhysics.DistanceJoint,
     "PhysicsJoint": UsdPhysics.Joint,
 }
+
+GEAR_TYPES: Final[dict[str, type[GearRecord | RackRecord]]] = {
+    "PhysxPhysicsGearJoint": GearRecord,
+    "PhysxPhysicsRackAndPinionJoint": RackRecord,
+}
+"""Types of PhysX's schema that tie two joints to each other, registered or not."""
 
 LIMIT_API: Final = "PhysicsLimitAPI:"
 DRIVE_API: Final = "PhysicsDriveAPI:"
@@ -66,6 +72,8 @@ def joint_kind(prim: Usd.Prim, applied: Sequence[str]) -> JointKind | None:
         applied: Names of its applied API schemas, registered or not.
     """
     type_name = str(prim.GetTypeName())
+    if type_name in GEAR_TYPES:
+        return None
     if type_name not in JOINT_TYPES:
         # Other plugins derive types from UsdPhysics'.
         type_name = next((name for name, schema in JOINT_TYPES.items() if prim.IsA(schema)), "")
@@ -77,6 +85,14 @@ def joint_kind(prim: Usd.Prim, applied: Sequence[str]) -> JointKind | None:
         tuple(name[len(DRIVE_API) :] for name in applied if name.startswith(DRIVE_API)),
         tuple(name for name in applied if not name.startswith(CORE_APIS)),
     )
+
+
+def unknown_joint(prim: Usd.Prim) -> JointKind | None:
+    """Return the kind of a prim of an unknown type that names bodies as joints do, None of any other one."""
+    ends = (prim.GetRelationship(name) for name in ("physics:body0", "physics:body1"))
+    if not any(each and each.HasAuthoredTargets() for each in ends):
+        return None
+    return JointKind(str(prim.GetTypeName()), (), (), ())
 
 
 class _Solver(NamedTuple):

@@ -150,6 +150,8 @@ def _place(path: str, xforms: Mapping[str, XformRecord], resets: set[str]) -> di
 
 _NOWHERE: Final = (math.nan,) * 16
 GREATEST_FLOAT: Final = 3.4e38
+_VELOCITIES: Final = ("physics:velocity", "physics:angularVelocity")
+_LOCAL: Final = "physics:localSpaceVelocities"
 COLLIDERS: Final = "colliders"
 """Collection of a PhysicsCollisionGroup."""
 
@@ -292,6 +294,7 @@ class PhysicsReader:
         self.joint_breaks: dict[str, tuple[float, float]] = {}
         self.bodies: dict[str, dict[str, Any]] = {}
         self.owners: dict[str, tuple[str, ...]] = {}
+        self.world_velocities: set[str] = set()
         self._without_mass: list[str] = []
         self._stage = prims.stage
         self._prims = prims
@@ -372,6 +375,8 @@ class PhysicsReader:
             self.filtered_pairs.append(self._reader.record(records.FilteredPairsRecord, source))
         if "PhysicsRigidBodyAPI" in applied and (path not in self.masses or not self.masses[path].mass):
             self._without_mass.append(path)
+        if "PhysicsRigidBodyAPI" in applied and _has_world_velocities(source):
+            self.world_velocities.add(path)
         if not _SOLVED.isdisjoint(applied) and (solver := solver_attributes(source)):
             self.bodies[path] = solver
         if not _OWNED.isdisjoint(applied):
@@ -401,6 +406,7 @@ class PhysicsReader:
             joint_breaks=self.joint_breaks,
             body_solver_attributes=self.bodies,
             owners=self.owners,
+            world_velocities=frozenset(self.world_velocities),
             sensors=self._sensors(),
             massless_bodies=self._massless_bodies(),
             actuators=tuple(self.actuators.actuators),
@@ -592,6 +598,20 @@ class PhysicsReader:
         return read_origin(
             self._prims.source(path) for path in (*paths, *(scene.path for scene in self.scenes))
         )
+
+
+def _has_world_velocities(source: PrimProperties) -> bool:
+    """Return whether a body's velocities are in the axes of the stage, not in its own as UsdPhysics has them.
+
+    PhysX says so in customData of the prim: `dictionary physics = {bool localSpaceVelocities = 0}`. It counts on the
+    attributes, too.
+    """
+    authored = [prop for name in _VELOCITIES if (prop := source.properties.get(name)) is not None]
+    return bool(authored) and any(
+        found is False
+        for each in (source.prim, *authored)
+        for found in (each.GetCustomDataByKey(_LOCAL), each.GetCustomData().get(_LOCAL))
+    )
 
 
 def _broken_collection(path: str, error: Exception) -> Diagnostic:

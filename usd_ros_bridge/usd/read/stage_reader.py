@@ -22,10 +22,12 @@ from usd_ros_bridge.usd.read.closed_world import AppliedNames, NameCheck, applie
 from usd_ros_bridge.usd.read.composition import arc_diagnostics, composition_diagnostics
 from usd_ros_bridge.usd.read.instances import RobotModel, can_be_repeated, has_relocates, relationships
 from usd_ros_bridge.usd.read.joint_reader import (
+    GEAR_TYPES,
     JointKind,
     joint_kind,
     read_joint,
     solver_attributes,
+    unknown_joint,
     value_tracks,
 )
 from usd_ros_bridge.usd.read.physics_reader import ACTUATOR_TYPES, PhysicsKind, PhysicsReader, physics_kind
@@ -203,7 +205,7 @@ ROOTS: Final = ("contexts", "isaac_robots")
 """Collections of StageRecords whose prims may be a robot's root, as the default prim may."""
 
 
-_PHYSICS: Final = frozenset({"bodies", "articulation_roots"})
+_PHYSICS: Final = frozenset({"bodies", "articulation_roots", "gears"})
 """Collections of StageRecords that prims of prototypes are not in."""
 
 MJC_ANGLE: Final = "mjc:compiler:angle"
@@ -225,6 +227,7 @@ class Kind(NamedTuple):
 
     schemas: tuple[tuple[str, type[Record]], ...]
     joint: JointKind | None
+    is_unknown: bool
     is_body: bool
     is_context: bool
     is_xform: bool
@@ -441,6 +444,8 @@ class _Walk:
         if kind.is_xform and path[: path.rindex("/")] in self._bodies:
             self.xform_children.append(path)
         self._links.see(prim, path, kind)
+        if kind.is_unknown and (joint := unknown_joint(prim)) is not None:
+            kind = kind._replace(joint=joint, has_records=True)
         if kind.has_records:
             before = {name: len(found) for name, found in self.found.items()}
             try:
@@ -572,12 +577,17 @@ def _kind_of(prim: Usd.Prim, type_name: str, applied: tuple[str, ...]) -> Kind:
         schemas.append(("cameras", records.CameraRecord))
     if type_name in ACTUATORS:
         schemas.append(("actuators", records.ActuatedRecord))
+    if type_name in GEAR_TYPES:
+        schemas.append(("gears", GEAR_TYPES[type_name]))
     joint = joint_kind(prim, applied)
     is_scene = prim.IsA(UsdPhysics.Scene)
     sensors = sensor_schemas(applied, type_name)
     return Kind(
         schemas=tuple(schemas),
         joint=joint,
+        is_unknown=joint is None
+        and prim.GetPrimTypeInfo().GetSchemaType().isUnknown
+        and type_name not in GEAR_TYPES,
         is_body=any(name == "bodies" for name, _ in schemas),
         is_context=any(name == "contexts" for name, _ in schemas),
         is_xform=type_name == "Xform",
@@ -628,6 +638,7 @@ def _without_physics(kind: Kind) -> Kind:
     return kind._replace(
         schemas=schemas,
         joint=None,
+        is_unknown=False,
         is_body=False,
         has_records=bool(schemas or kind.sensors) or kind.is_scene,
     )
