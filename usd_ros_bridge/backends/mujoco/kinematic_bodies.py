@@ -13,6 +13,7 @@ import mujoco
 import numpy as np
 
 from usd_ros_bridge.backends.mujoco.compiled_model import CompiledModel
+from usd_ros_bridge.backends.mujoco.constraint_velocities import add_contact_velocities, add_velocities, cross
 from usd_ros_bridge.backends.time_samples import PoseTracks, StageRange
 from usd_ros_bridge.spatial.transforms import (
     FloatArray,
@@ -26,8 +27,6 @@ from usd_ros_bridge.spatial.transforms import (
 
 _EQUALITY, _TENDON_LIMIT = mujoco.mjtConstraint.mjCNSTR_EQUALITY, mujoco.mjtConstraint.mjCNSTR_LIMIT_TENDON
 _BODY_EQUALITIES: Final = frozenset({int(mujoco.mjtEq.mjEQ_CONNECT), int(mujoco.mjtEq.mjEQ_WELD)})
-_ROWS: Final = np.arange(6)
-_NEXT, _LAST = [1, 2, 0], [2, 0, 1]
 _STILL: Final = np.zeros(6)
 _NEVER: Final = float("nan")
 
@@ -137,7 +136,7 @@ class KinematicBodies:
         if data.ncon:
             self._apply_to_contacts(data.contact)
         if self._ties:
-            self._ties.apply(data, self.point_velocity, self._add)
+            self._ties.apply(data, self.point_velocity)
 
     def point_velocity(self, carrier: int, point: FloatArray) -> FloatArray:
         """Return the velocity (6,), linear then angular, of a world point (3,) fixed to a mocap body, -1 for none."""
@@ -217,40 +216,16 @@ class KinematicBodies:
         for side, sign in ((1, 1.0), (0, -1.0)):
             if self._moves[carriers[:, side]].any():
                 relative += sign * self._at_points(carriers[:, side], points)
-        frames = contact.frame[found].reshape(-1, 3, 3)
-        # Rows of a contact: normal, two tangents, then turns about the same three.
-        speeds = (relative @ frames.transpose(0, 2, 1)).reshape(-1, 6)
-        first, dims = contact.efc_address[found], contact.dim[found]
-        if self._model.opt.cone == mujoco.mjtCone.mjCONE_ELLIPTIC:
-            used = dims[:, None] > _ROWS
-            self._add((first[:, None] + _ROWS)[used], speeds[used])
-            return
-        for start, dim, speed, friction in zip(first, dims, speeds, contact.friction[found], strict=True):
-            if dim == 1:
-                self._add(np.array([start]), speed[:1])
-                continue
-            # Two rows for each direction of friction: the edges of the pyramid.
-            sideways = friction[: dim - 1] * speed[1:dim]
-            edges = np.stack((speed[0] + sideways, speed[0] - sideways), axis=1).ravel()
-            self._add(start + np.arange(edges.size), edges)
+        add_contact_velocities(self._model, self._data, found, relative)
 
     def _at_points(self, carriers: IndexArray, points: FloatArray) -> FloatArray:
         """Return linear and angular velocities (N, 2, 3) of points (N, 3) fixed to mocap bodies, -1 for none."""
         velocity = self._velocity[carriers].reshape(-1, 2, 3)
-        turn, lever = velocity[:, 1], points - self._data.xpos[self._body_of_mocap[carriers]]
-        # np.cross takes five times as long.
-        velocity[:, 0] += turn[:, _NEXT] * lever[:, _LAST] - turn[:, _LAST] * lever[:, _NEXT]
+        velocity[:, 0] += cross(velocity[:, 1], points - self._data.xpos[self._body_of_mocap[carriers]])
         return velocity
-
-    def _add(self, rows: IndexArray, speeds: FloatArray) -> None:
-        """Add to the velocities of constraints, and to the reference accelerations that depend on them."""
-        data = self._data
-        data.efc_vel[rows] += speeds
-        data.efc_aref[rows] -= data.efc_KBIP[rows, 1] * speeds
 
 
 _Velocity = Callable[[int, FloatArray], FloatArray]
-_Add = Callable[[IndexArray, FloatArray], None]
 
 
 class _Ties:
@@ -266,14 +241,14 @@ class _Ties:
     def __bool__(self) -> bool:
         return bool(self._equalities or self._tendons)
 
-    def apply(self, data: Any, point_velocity: _Velocity, add: _Add) -> None:
+    def apply(self, data: Any, point_velocity: _Velocity) -> None:
         """Add the motion of the mocap bodies to their velocities."""
         for index in self._equalities:
             rows = np.flatnonzero((data.efc_type == _EQUALITY) & (data.efc_id == index))
             if rows.size:
-                add(rows, self._speeds(data, index, point_velocity)[: rows.size])
+                add_velocities(data, rows, self._speeds(data, index, point_velocity)[: rows.size])
         for index in self._tendons:
-            self._apply_to_tendon(data, index, point_velocity, add)
+            self._apply_to_tendon(data, index, point_velocity)
 
     def _connects_trees(self, first: int, second: int, *, site: bool = False) -> bool:
         if first < 0 or second < 0:
@@ -326,7 +301,7 @@ class _Ties:
         turned = quaternion_multiply(quaternion_multiply(quaternion_conjugate(turns[1]), spin), turns[0])
         return np.concatenate((one[:3] - other[:3], model.eq_data[index, 10] * turned[:3]))
 
-    def _apply_to_tendon(self, data: Any, index: int, point_velocity: _Velocity, add: _Add) -> None:
+    def _apply_to_tendon(self, data: Any, index: int, point_velocity: _Velocity) -> None:
         model, sites = self._model, self._sites(index)
         ends = [data.site_xpos[site] for site in sites]
         length = float(data.ten_length[index])
@@ -340,9 +315,9 @@ class _Ties:
             # The residual of a limit is the distance to it: for the upper limit it shrinks as the length grows.
             upper = float(model.tendon_range[index, 1])
             is_upper = abs(float(data.efc_pos[row]) - (upper - length)) < 1e-9
-            add(np.array([row]), np.array([-rate if is_upper else rate]))
+            add_velocities(data, np.array([row]), np.array([-rate if is_upper else rate]))
         for equality in np.flatnonzero(
             (model.eq_type == mujoco.mjtEq.mjEQ_TENDON) & (model.eq_obj1id == index)
         ).tolist():
             rows = np.flatnonzero((data.efc_type == _EQUALITY) & (data.efc_id == equality))
-            add(rows, np.full(rows.size, rate))
+            add_velocities(data, rows, np.full(rows.size, rate))

@@ -23,8 +23,9 @@ from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder
 from usd_ros_bridge.backends.mujoco.stiff_drives import solve_drives
 from usd_ros_bridge.backends.time_samples import stage_range
 from usd_ros_bridge.errors import BackendError, OptionError, quoted
-from usd_ros_bridge.model.diagnostics import Diagnostic
+from usd_ros_bridge.model.diagnostics import Diagnostic, DiagnosticCollector, degraded
 from usd_ros_bridge.model.exporters import ExportContext, ExportOption
+from usd_ros_bridge.model.physics import PhysicsScene, SurfaceVelocity
 from usd_ros_bridge.replaced_file import replaced
 
 KEYFRAME: Final = "initial"
@@ -90,7 +91,26 @@ class MjcfFormat:
                 with replaced(folder / name) as file:
                     file.write(obj.encode())
         stream.write(text.encode())
-        return ()
+        return _lost(context.plan.physics)
+
+
+def _lost(scene: PhysicsScene | None) -> tuple[Diagnostic, ...]:
+    """Return what the backend computes in each step, which a model cannot have."""
+    findings = DiagnosticCollector()
+    bodies = () if scene is None else scene.bodies
+    for name, attribute, instead in (
+        ("linear_damping", "physxRigidBody:linearDamping", "the body is not damped in the file"),
+        ("angular_damping", "physxRigidBody:angularDamping", "the body is not damped in the file"),
+        ("surface", "physxSurfaceVelocity:surfaceVelocity", "the surface is still in the file"),
+    ):
+        authored = {body.path: found for body in bodies if (found := getattr(body, name))}
+        if authored:
+            shown = {
+                path: found.linear if isinstance(found, SurfaceVelocity) else found
+                for path, found in authored.items()
+            }
+            degraded(findings, shown, attribute, instead)
+    return findings.all()
 
 
 MJCF: Final = MjcfFormat()

@@ -9,6 +9,7 @@ import mujoco
 import numpy as np
 
 from usd_ros_bridge.backends.backend_options import Divergence
+from usd_ros_bridge.backends.mujoco.body_effects import body_effects
 from usd_ros_bridge.backends.mujoco.compiled_model import CompiledModel
 from usd_ros_bridge.backends.mujoco.kinematic_bodies import KinematicBodies
 from usd_ros_bridge.backends.mujoco.stiff_drives import SolvedDrive, StiffDrives
@@ -75,6 +76,7 @@ class Simulation:
         self.kinematic = KinematicBodies(compiled, self.data, played or StageRange())
         rows = [drive for drive in drives if not drive.actuator_because]
         self.stiff_drives = StiffDrives(compiled, self.data, rows) if rows else None
+        self._effects = body_effects(compiled)
         self._initial = self._saved.copy()
         mujoco.mj_getState(self.model, self.data, self._initial, _STATE)
         self.reset()
@@ -86,8 +88,8 @@ class Simulation:
     def step(self, count: int) -> None:
         """Make `count` steps; several in one call are the same steps, bit for bit, at lower cost."""
         self._forces_current = False
-        if self.kinematic.moving:
-            self._step_kinematic(count)
+        if self.kinematic.moving or self._effects:
+            self._step_each(count)
         elif self.stiff_drives is not None:
             self.stiff_drives.step(count)
         else:
@@ -129,7 +131,7 @@ class Simulation:
         """Compute poses and velocities after the state was written."""
         self._forces_current = False
         mujoco.mj_step1(self.model, self.data)
-        self.kinematic.apply_to_constraints()
+        self._complete()
         if self.stiff_drives is not None:
             self.stiff_drives.forget_effort()
 
@@ -259,8 +261,14 @@ class Simulation:
 
     # --- Private -----------------------------------------------------------------------------------------------
 
-    def _step_kinematic(self, count: int) -> None:
-        """Make steps one by one, each with the motion of kinematic bodies."""
+    def _complete(self) -> None:
+        """Add to a state what depends on its velocities: the motion of kinematic bodies, and effects of bodies."""
+        self.kinematic.apply_to_constraints()
+        for effect in self._effects:
+            effect.apply(self.data)
+
+    def _step_each(self, count: int) -> None:
+        """Make steps one by one, each with the motion of kinematic bodies and the effects of bodies."""
         model, data, kinematic, drives = self.model, self.data, self.kinematic, self.stiff_drives
         for _ in range(count):
             kinematic.advance()
@@ -272,7 +280,7 @@ class Simulation:
                 else:
                     mujoco.mj_step2(model, data)
                 mujoco.mj_step1(model, data)
-            kinematic.apply_to_constraints()
+            self._complete()
 
     def _step_many(self, count: int) -> None:
         """Make `count` steps without the last computation of poses; sensors are not computed in between."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from builders.stage_text import BALL, body, plan_text, world
 from case_tables import each_case
 
 pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
@@ -217,6 +218,20 @@ def test_the_step_can_be_chosen() -> None:
     for step in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(OptionError, match=r"--timestep: .* is no number of seconds above 0"):
             exported(plan, None, timestep=step)
+
+
+def test_what_no_model_has_is_said() -> None:
+    damped, belt = (
+        "float physxRigidBody:linearDamping = 0.5",
+        "vector3f physxSurfaceVelocity:surfaceVelocity = (1, 0, 0)",
+    )
+    plan = plan_text(world(body("a", BALL, damped), body("b", BALL, damped), body("c", BALL, belt)))
+    context = ExportContext(plan=plan, options={"timestep": None}, path=None, report=Reports())
+    found = MJCF.write(context, BytesIO())
+    assert [(each.code, each.path, each.attribute) for each in found] == [
+        ("1.4.degraded", "/World/a", "physxRigidBody:linearDamping"),
+        ("1.4.degraded", "/World/c", "physxSurfaceVelocity:surfaceVelocity"),
+    ]
 
 
 def test_nothing_to_simulate_is_one_line() -> None:
