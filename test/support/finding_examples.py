@@ -59,7 +59,6 @@ PLUGIN = "it needs a [plug-in](plugins.md)"
 WITHOUT: dict[str, str] = {
     "internal": "it is a bug of the bridge",
     "1.2.5.muted": "a program has to mute the layer: no file can say so",
-    "1.3.joint.type": "it needs a joint type of another schema library, such as that of PhysX; usd-core has none",
     "2.3.codec": f"{PLUGIN} with a codec, which is disabled",
     "1.4.sensor.camera": f"{PLUGIN} with a sensor model that needs images",
     "1.4.sensor.plugin": f"{PLUGIN} with a sensor model that has a fault",

@@ -45,6 +45,8 @@ def wrong_type_codes() -> dict[str, set[str]]:
     }
     of_schema |= {
         "joints": (records.JointRecord, ""),
+        "PhysxPhysicsGearJoint": (records.GearRecord, ""),
+        "PhysxPhysicsRackAndPinionJoint": (records.RackRecord, ""),
         "PhysicsLimitAPI": (records.AxisLimitRecord, "rotX"),
         "PhysicsDriveAPI": (records.DriveRecord, "rotX"),
         "Camera": (records.CameraRecord, ""),
