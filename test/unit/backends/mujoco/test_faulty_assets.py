@@ -7,6 +7,7 @@ from dataclasses import replace
 import mujoco
 import numpy as np
 import pytest
+from open_backend import Opened
 
 from case_tables import each_case
 
@@ -381,3 +382,69 @@ def test_a_shape_that_mujoco_refuses_is_left_out_and_the_others_stay() -> None:
     assert list(reports) == ["mujoco.refused:/c1"]
     assert [len(ids) for ids in compiled.geom_ids] == [1, 0, 1]
     assert compiled.model.ngeom == 2
+
+
+PENDULUMS = """
+def Xform "robot" (prepend apiSchemas = ["RosContextAPI"]) {{
+    def Xform "base" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {{
+    }}
+    def PhysicsFixedJoint "anchor" {{
+        rel physics:body1 = </World/robot/base>
+    }}
+    {pendulum_a}
+    {pendulum_b}
+}}
+"""
+PENDULUM = """
+    def Xform "{name}" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsMassAPI"]) {{
+        float physics:mass = 1
+        point3f physics:centerOfMass = (0.2, 0, 0)
+        float3 physics:diagonalInertia = (0.1, 0.1, 0.1)
+    }}
+    def PhysicsRevoluteJoint "of_{name}" (prepend apiSchemas = ["PhysicsDriveAPI:angular"]) {{
+        uniform token physics:axis = "Y"
+        rel physics:body0 = </World/robot/base>
+        rel physics:body1 = </World/robot/{name}>
+        {content}
+    }}
+"""
+DRIVE = "drive:angular:physics:"
+
+
+@each_case(
+    ("content", "holds"),
+    [
+        (f"float {DRIVE}stiffness = 1e30", True),
+        (f"float {DRIVE}stiffness = inf", True),
+        (f"float {DRIVE}damping = 1e30", True),
+        (f"float {DRIVE}damping = inf", True),
+        (f"float {DRIVE}stiffness = -1", False),
+        (f"float {DRIVE}stiffness = nan", False),
+        (f"float {DRIVE}damping = -inf", False),
+        ("float newton:armature = inf", True),
+        ("float newton:damping = 1e30", True),
+        ("float mjc:frictionloss = 1e30", True),
+        ("float mjc:stiffness = 1e30", False),
+    ],
+)
+def test_gains_that_are_not_possible_disturb_nothing_else(content: str, holds: bool) -> None:
+    """Great ones hold the joint where it is, others do nothing; another pendulum swings as it does alone."""
+    swings = {
+        text: Opened(plan_of(PENDULUMS.format(
+            pendulum_a=PENDULUM.format(name="a", content=text), pendulum_b=PENDULUM.format(name="b", content="")
+        )))
+        for text in ("", content)
+    }  # fmt: skip
+    states = {text: each.step(200).joint_position for text, each in swings.items()}
+    free, bad = states[""], states[content]
+    row = {name: swings[content].row(f"of_{name}") for name in "ab"}
+    assert bad[row["b"]] == pytest.approx(free[row["b"]], abs=1e-9)
+    assert bad[row["a"]] == pytest.approx(0.0 if holds else free[row["a"]], abs=0.02 if holds else 1e-9)
+    assert abs(free[row["a"]]) > 0.5
+    (finding,) = [
+        each for each in swings[content].plan.diagnostics if each.path == "/World/robot/of_a"
+        and each.severity == "error"
+    ]  # fmt: skip
+    assert "cannot be used" in finding.message
+    assert "is used" in finding.message
+    assert swings[content].kinds == []
