@@ -144,7 +144,7 @@ class Backend(Protocol):
             time_ns: Never less than at the last call, except after `reset`. For a backend that owns time, a multiple of
                 its `step_ns`: the backend makes the steps since the last call. The first call after `open` or `reset`
                 makes one step from the initial state, whatever its time.
-            commands: Targets; NaN commands nothing. Not kept.
+            commands: Targets; NaN commands nothing. Not kept. A position with a velocity is that of `time_ns`.
 
         Returns:
             The state; the arrays belong to the backend and change at the next call.

@@ -301,7 +301,7 @@ class _Session:
             simulation.time_ns += max(0, count) * step_ns
             return self._reader.stand_still()
         if not commands.silent:
-            self._joints.apply(commands)
+            self._joints.apply(commands, time_ns)
             if commands.has_controls:
                 self._joints.apply_controls(commands.actuator_control)
             if commands.has_bodies:
@@ -316,12 +316,15 @@ class _Session:
     def _advance(self, count: int) -> None:
         """Make steps, one by one as long as targets move."""
         joints, simulation = self._joints, self.simulation
+        moved = joints.moving
         while count and joints.moving:
             joints.advance()
             simulation.step(1)
             count -= 1
         if count:
             simulation.step(count)
+        if moved:
+            joints.end_interval()
 
     def transfer_state(self, old: _Session) -> None:
         transfer_state(self.simulation, old.simulation)

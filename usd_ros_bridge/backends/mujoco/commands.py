@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
+import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,8 +30,10 @@ MOST: Final[Mapping[str, float]] = {"position": _BOUND, "velocity": 1e6, "effort
 class JointCommands:
     """Targets of the drives, by row of the layout.
 
-    - A position target is clamped to the limits, and approached at most at the authored maximum velocity. A velocity
-      in the same command is the drive's target velocity; without one that is zero.
+    - A position target is clamped to the limits, and approached at most at the authored maximum velocity. So is the
+      authored target, from the joint's position at the start.
+    - A velocity in the same command is the drive's target velocity; without one that is zero. Position and velocity are
+      those of the end of the command's interval: `_Path`.
     - A velocity alone is clamped to the maximum velocity. Without stiffness, it is the drive's target velocity. With
       stiffness, the drive's position target moves at that velocity, up to the limits, and never farther from the joint
       than the drive's force can pull: a blocked joint does not jump when it is released.
@@ -40,7 +43,8 @@ class JointCommands:
     Targets move step by step, so that one long interval equals many short ones.
 
     Attributes:
-        moving: Targets have not reached their goals: call `advance` before every step.
+        moving: Targets have not reached their goals: call `advance` before every step, and `end_interval` after the
+            last one.
         unmoved: By kind of command, the degrees of freedom that it does not move.
     """
 
@@ -94,6 +98,8 @@ class JointCommands:
         self.unmoved: UnmovedByInterface = {
             what: _explained(rows, planned[what]) for what, rows in self._useless.items()
         }
+        self._lag = _lags(simulation, rows)
+        self._path: _Path | None = None
         self._target, self._goal, self._reach = np.zeros(rows), np.zeros(rows), np.full(rows, np.inf)
         self._target_velocity, self._effort = np.zeros(rows), np.zeros(rows)
         self._ramped = np.zeros(rows, dtype=bool)
@@ -104,24 +110,39 @@ class JointCommands:
         self.reset()
 
     def reset(self) -> None:
-        """Go back to the initial targets of the drives."""
+        """Go back to the initial targets of the drives; those with a speed limit begin where the joint is."""
         self._target.fill(0.0)
         self._target_velocity.fill(0.0)
         self._effort.fill(0.0)
-        self._position.read(self._target)
+        self._position.read(self._goal)
         self._velocity.read(self._target_velocity)
-        self._goal[:] = self._target
+        self._target[:] = self._goal
         self._reach[:] = self._max_reach
         self._ramped[:] = False
+        self._path, self.moving = None, False
+        limited = np.isfinite(self._max_velocity)
+        if np.count_nonzero(limited):
+            np.copyto(self._target, self._joint_position(), where=limited & self._position.present)
+            _limit(self._target_velocity, self._max_velocity)
+            self.moving = bool(np.count_nonzero(self._target != self._goal))
+            self._position.write(self._target)
+            self._velocity.write(self._target_velocity)
         self._any_velocity, self._any_ramped = bool(self._target_velocity.any()), False
-        self.moving = False
 
-    def apply(self, commands: Commands) -> None:
-        """Apply the commands of an interval, at its start."""
-        positioned = self._set_positions(commands.joint_position) if commands.has_position else None
+    def apply(self, commands: Commands, time_ns: int) -> None:
+        """Apply the commands of an interval, at its start.
+
+        Args:
+            commands: The commands.
+            time_ns: End of the interval, nanoseconds of bridge time.
+        """
         velocity = commands.joint_velocity if commands.has_velocity else None
+        before = self._target_velocity.copy() if commands.has_position and velocity is not None else None
+        positioned = self._set_positions(commands.joint_position) if commands.has_position else None
         if velocity is not None and np.count_nonzero(has_velocity := self._usable("velocity", velocity)):
             self._set_velocities(velocity, positioned, has_velocity)
+            if positioned is not None and before is not None:
+                self._begin_path(positioned & has_velocity, before, time_ns)
         elif positioned is not None and self._any_velocity:
             self._velocity.write(self._target_velocity)
             self._any_velocity = bool(np.count_nonzero(self._target_velocity))
@@ -139,6 +160,8 @@ class JointCommands:
         self._ctrl[ids] = controls[given]
         rows = self._position.read(self._target, ids)
         self._goal[rows] = self._target[rows]
+        if self._path is not None:
+            self._path = self._path.without(rows)
         self._reach[rows] = self._max_reach[rows]
         self._ramped[rows] = False
         self._any_ramped = bool(self._ramped.any())
@@ -166,14 +189,65 @@ class JointCommands:
     def advance(self) -> None:
         """Move targets by one step's time and write them to the drives."""
         target, goal = self._target, self._goal
+        if self._path is not None:
+            self._advance_path(self._path)
         if self._at_once and not self._any_ramped:
             target[...] = goal
             self.moving = False
         else:
             self._approach(target, goal)
         self._position.write(target)
+        self.moving = self.moving or self._path is not None
+
+    def end_interval(self) -> None:
+        """Write the targets of the end of an interval: efforts of its last state follow from these."""
+        path, self._path = self._path, None
+        if path is None:
+            return
+        rows = path.rows
+        goal = path.position_before_end(path.rest)
+        near = np.abs(goal - self._target[rows]) <= self._reach[rows]
+        self._target[rows[near]] = goal[near]
+        self._goal[rows] = path.position
+        self.moving = bool(np.count_nonzero(self._target != self._goal))
+        self._position.write(self._target)
 
     # --- Private -----------------------------------------------------------------------------------------------
+
+    def _begin_path(self, given: BoolArray, before: FloatArray, time_ns: int) -> None:
+        """Begin the path to the positions that were set with velocities.
+
+        Args:
+            given: (D,) degrees of freedom that have both.
+            before: (D,) target velocities before this command.
+            time_ns: End of the interval, nanoseconds.
+        """
+        rows = np.flatnonzero(given & self._position.present)
+        length_ns = time_ns - self._simulation.time_ns
+        steps = length_ns // self._simulation.step_ns
+        if not rows.size or steps <= 0:
+            return
+        velocity = self._target_velocity[rows]
+        self._path = _Path(
+            rows=rows,
+            position=self._goal[rows],
+            velocity=velocity,
+            acceleration=(velocity - before[rows]) / (length_ns * 1e-9),
+            lag=self._lag[rows] * self._seconds,
+            rest=(length_ns - steps * self._simulation.step_ns) * 1e-9,
+            steps_left=steps,
+        )
+
+    def _advance_path(self, path: _Path) -> None:
+        """Set goals and target velocities of the next step."""
+        path.steps_left -= 1
+        left = path.steps_left * self._seconds + path.rest
+        rows = path.rows
+        position = path.position_before_end(left + path.lag)
+        self._goal[rows] = np.minimum(np.maximum(position, self._lower[rows]), self._upper[rows])
+        if path.curved:
+            self._target_velocity[rows] = path.velocity - path.acceleration * left
+            self._velocity.write(self._target_velocity)
 
     def _approach(self, target: FloatArray, goal: FloatArray) -> None:
         if not self._any_ramped and goal.tobytes() == target.tobytes():
@@ -237,7 +311,7 @@ class JointCommands:
     ) -> None:
         alone = has_velocity if has_position is None else has_velocity & ~has_position
         self._report_useless("velocity", alone)
-        clamped = np.minimum(np.maximum(velocity, -self._max_velocity), self._max_velocity)
+        clamped = _limit(velocity.copy(), self._max_velocity)
         np.copyto(self._target_velocity, clamped, where=has_velocity)
         self._velocity.write(self._target_velocity)
         self._any_velocity = True
@@ -327,6 +401,69 @@ def _all(values: BoolArray) -> bool:
 def _dof_keys(layout: Layout) -> list[tuple[str, str]]:
     """Return the key of each degree of freedom in any plan of the stage: its joint, and its name."""
     return list(zip(layout.dof_joints, layout.dofs, strict=True))
+
+
+def _lags(simulation: Simulation, rows: int) -> FloatArray:
+    """Return how long before the end of a step the position is that drives act on: (D,) parts of a step."""
+    # That at the start of a step; with Runge-Kutta, on average that in its middle.
+    midway = simulation.model.opt.integrator == mujoco.mjtIntegrator.mjINT_RK4
+    lags = np.full(rows, 0.5 if midway else 1.0)
+    if simulation.stiff_drives is not None:
+        solved = (simulation.compiled.dofs[flat].row for flat in simulation.stiff_drives.dofs.tolist())
+        lags[[row for row in solved if row >= 0]] = 0.0
+    return lags
+
+
+def _limit(values: FloatArray, largest: FloatArray) -> FloatArray:
+    """Bound magnitudes in place; NaN stays."""
+    np.maximum(values, -largest, out=values)
+    np.minimum(values, largest, out=values)
+    return values
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Path:
+    """Targets of an interval whose command has positions and velocities: both are those of its end.
+
+    Steps are shorter than intervals. A target that was held over the interval would be ahead of its time by half of
+    it. So each step gets the target of its own time, from the parabola that ends with the command's position and
+    velocity and begins with the target velocity before.
+
+    Attributes:
+        rows: (N,) rows of the layout.
+        position: (N,) at the end, rad or m.
+        velocity: (N,) at the end, rad/s or m/s.
+        acceleration: (N,) rad/s^2 or m/s^2.
+        lag: (N,) how long before the end of a step is the position that the drive acts on, seconds.
+        rest: Time from the end of the last step to that of the interval, seconds.
+        steps_left: Steps to come.
+        curved: Whether velocities change.
+    """
+
+    rows: IndexArray
+    position: FloatArray
+    velocity: FloatArray
+    acceleration: FloatArray
+    lag: FloatArray
+    rest: float
+    steps_left: int
+    curved: bool = False
+
+    def __post_init__(self) -> None:
+        self.curved = bool(np.count_nonzero(self.acceleration))
+
+    def position_before_end(self, seconds: FloatArray | float) -> FloatArray:
+        """Return the (N,) positions some time before the end."""
+        return self.position - (self.velocity - 0.5 * self.acceleration * seconds) * seconds
+
+    def without(self, rows: IndexArray) -> _Path:
+        """Return the path of all other rows."""
+        kept = ~np.isin(self.rows, rows)
+        arrays = {name: getattr(self, name)[kept] for name in _PATH_ARRAYS}
+        return replace(self, **arrays)
+
+
+_PATH_ARRAYS: Final = ("rows", "position", "velocity", "acceleration", "lag")
 
 
 class _CommandedActuators:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +20,7 @@ from open_backend import EARTH, Opened, arm, lever_torque, with_physics
 from builders.plans import PlanBuilder
 from usd_ros_bridge.model.physics import Drive
 from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.model.state import Commands
 from usd_ros_bridge.spatial.pose import Pose
 from usd_ros_bridge.spatial.transforms import exponential, pose
 
@@ -88,6 +90,129 @@ def test_a_speed_limit_bounds_how_fast_a_target_is_approached() -> None:
     positions += [opened.step().joint_position[0] for _ in range(500)]
     assert np.diff(positions).max() < 1.1 * 0.5 * 0.002
     assert_allclose(positions[-1] - positions[0], 0.5, atol=0.06)
+
+
+OVERDAMPED = (Drive(stiffness=200.0, damping=20.0), Drive(stiffness=1e4, damping=1e2))
+
+
+@pytest.mark.parametrize("drive", OVERDAMPED)
+@pytest.mark.parametrize("target", [1.5, -1.5])
+def test_a_speed_limit_bounds_how_fast_an_authored_target_is_approached(drive: Drive, target: float) -> None:
+    """1.5 rad at 0.524 rad/s take 2.86 s. A target that is there at once gives 14 to 136 rad/s."""
+    opened = Opened(driven(replace(drive, target_position=target), max_velocity=0.524))
+    for _ in range(2):
+        states = [(s.joint_velocity[0], s.joint_position[0]) for s in (opened.step() for _ in range(1600))]
+        speed, position = np.abs(np.array(states)).T
+        # Gravity pulls it after a target that is below.
+        assert speed.max() <= 0.527
+        assert_allclose(position[699], 0.524 * 1.4, atol=0.524 * drive.damping / drive.stiffness + 0.01)
+        assert_allclose(position[-1], abs(target), atol=0.01)
+        opened.restart()
+
+
+def test_a_command_replaces_an_authored_target_on_the_way() -> None:
+    opened = Opened(driven(replace(STIFF, target_position=1.5), max_velocity=0.524))
+    opened.step(500)
+    opened.step(joint_position={ELBOW: 0.2})
+    speeds = np.array([opened.step().joint_velocity[0] for _ in range(1500)])
+    assert np.abs(speeds).max() <= 0.53
+    assert_allclose(opened.step().joint_position[0], 0.2, atol=0.01)
+
+
+def test_an_authored_target_velocity_is_bounded_by_the_speed_limit() -> None:
+    drive = Drive(damping=200.0, target_velocity=5.0)
+    opened = Opened(driven(drive, max_velocity=0.5, limits=(-np.inf, np.inf)))
+    assert_allclose(opened.step(500).joint_velocity[0], 0.5, atol=0.01)
+
+
+def test_without_a_speed_limit_an_authored_target_is_there_at_once() -> None:
+    opened = Opened(driven(replace(STIFF, target_position=0.5)))
+    state = opened.step()
+    law = STIFF.stiffness * (0.5 - state.joint_position[0]) - STIFF.damping * state.joint_velocity[0]
+    assert_allclose(state.joint_effort[0], law, rtol=1e-12)
+
+
+FLAT = (0.0, 0.0, 0.0)
+
+
+def following(
+    opened: Opened, interval_ns: int, ends: int, motion: Callable[[float], tuple[float, float]]
+) -> float:
+    """Commands position and velocity of a motion at the end of each interval.
+
+    Returns:
+        The greatest distance of the joint from the motion at the time of its state, in the last tenth.
+    """
+    commands = Commands(opened.plan.layout)
+    row, errors, time_ns = opened.row(ELBOW), [], 0
+    for _ in range(ends):
+        time_ns += interval_ns
+        commands.clear()
+        commands.joint_position[row], commands.joint_velocity[row] = motion(time_ns * 1e-9)
+        state = opened.backend.step(time_ns, commands)
+        errors.append(abs(state.joint_position[row] - motion(state.time_ns * 1e-9)[0]))
+    return max(errors[-ends // 10 :])
+
+
+@pytest.mark.parametrize("interval_ms", [2.0, 10.0, 8.6])
+@pytest.mark.parametrize(
+    ("gains", "stiff_drives", "solved"),
+    [
+        ((20.0, 2.0), "true", False),
+        ((200.0, 20.0), "false", False),
+        ((200.0, 20.0), "true", True),
+        ((1e5, 1e4), "true", True),
+    ],
+)
+def test_a_joint_is_where_its_trajectory_is_at_the_time_of_the_state(
+    gains: tuple[float, float], stiff_drives: str, solved: bool, interval_ms: float
+) -> None:
+    """At a constant velocity no force is needed: the joint follows exactly, neither ahead nor behind.
+
+    Actuators and rows of the solver do, also where intervals end between two steps. A target that is held over its
+    interval is ahead by half of it and half a step: at 0.5 rad/s and 10 ms 3 mrad.
+    """
+    drive = Drive(stiffness=gains[0], damping=gains[1])
+    plan = with_physics(arm(limits=(-20.0, 20.0)).build(), gravity=FLAT, drives={ELBOW: drive})
+    opened = Opened(plan, stiff_drives=stiff_drives)
+    assert (opened.backend.simulation.stiff_drives is not None) == solved
+    ends = round(3000.0 / interval_ms)
+    assert following(opened, round(interval_ms * 1e6), ends, lambda t: (0.5 * t, 0.5)) < 1e-9
+
+
+@pytest.mark.parametrize("integrator", ["implicitfast", "implicit", "euler", "rk4"])
+def test_every_integrator_follows_without_a_lead(integrator: str) -> None:
+    drive = Drive(stiffness=20.0, damping=2.0)
+    plan = with_physics(arm(limits=(-20.0, 20.0)).build(), gravity=FLAT, drives={ELBOW: drive})
+    error = following(Opened(plan, integrator=integrator), 10_000_000, 300, lambda t: (0.5 * t, 0.5))
+    assert error < 1e-8
+
+
+def test_targets_of_an_interval_accelerate_with_the_command() -> None:
+    """A constant acceleration: the target's parabola is the motion, and the joint is behind by force over stiffness."""
+    drive = Drive(stiffness=2e4, damping=200.0)
+    plan = with_physics(arm(limits=(-20.0, 20.0)).build(), gravity=FLAT, drives={ELBOW: drive})
+    errors = [
+        following(Opened(plan), interval_ns, 1_000_000_000 // interval_ns, lambda t: (0.5 * t * t, t))
+        for interval_ns in (2_000_000, 20_000_000)
+    ]
+    assert errors[0] < 1e-5
+    assert_allclose(errors[1], errors[0], atol=2e-7)
+
+
+def test_a_path_ends_in_its_command_and_stays_within_limits_and_speed() -> None:
+    plan = with_physics(
+        arm(limits=(-1.0, 1.0), max_velocity=0.5).build(), gravity=FLAT, drives={ELBOW: STIFF}
+    )
+    opened = Opened(plan)
+    opened.step()
+    before = opened.step().joint_position[0]
+    opened.step(200, joint_position={ELBOW: 3.0}, joint_velocity={ELBOW: 9.0})
+    states = [opened.step() for _ in range(1000)]
+    positions = np.array([before, *(state.joint_position[0] for state in states)])
+    assert np.diff(positions[1:]).max() <= 0.5 * 0.002 * 1.001
+    data = opened.backend.simulation.data
+    assert data.ctrl[opened.backend.simulation.compiled.position_actuator[0]] == 1.0
 
 
 def test_the_last_of_position_and_velocity_counts() -> None:
