@@ -20,19 +20,22 @@ from usd_ros_bridge.controllers.controller_group import (
 )
 from usd_ros_bridge.controllers.joint_commands import PositionLimits
 from usd_ros_bridge.errors import alternatives, quoted
+from usd_ros_bridge.model.actuation import full_efforts, is_full_effort
 from usd_ros_bridge.model.goals import GripperGoal, GripperState, Outcome
-from usd_ros_bridge.model.plan import ControllerPlan
+from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan
 from usd_ros_bridge.model.state import Commands, State
 from usd_ros_bridge.spatial.transforms import FloatArray
 
 _SECONDS = 1e-9
 _NANOSECONDS = 1e9
 _DEFAULTS = {
-    "goal_tolerance": 0.01,
     "stall_velocity_threshold": 0.001,
     "stall_timeout": 1.0,
     "action_monitor_rate": 20.0,
 }
+_TOLERANCE, _OF_THE_STROKE = 0.01, 0.02
+"""Without an authored tolerance: that of parallel_gripper_controller (rad or m), at most a part of the stroke. Many
+grippers have a stroke of 0.02 m: half open would count as closed."""
 _OF_THE_SPEED = 0.5
 """A joint that does half of the speed that its goal allows has not stalled, however slow that is."""
 
@@ -40,13 +43,24 @@ _OF_THE_SPEED = 0.5
 class _Gripper:
     """Constants of one gripper."""
 
-    def __init__(self, plan: ControllerPlan, limits: PositionLimits) -> None:
+    def __init__(
+        self,
+        plan: ControllerPlan,
+        limits: PositionLimits,
+        *,
+        stroke: FloatArray,
+        full: tuple[FloatArray, FloatArray],
+    ) -> None:
         self.limits = limits
+        self.full = full
         self.path = plan.path
         self.robot = plan.robot
         self.names = plan.joints
         self.rows: NDArray[np.intp] = np.array(plan.dofs, dtype=np.intp)
-        self.tolerance = _number(plan, "goal_tolerance")
+        authored = plan.parameters.get("goal_tolerance")
+        limited = np.isfinite(stroke) & (stroke > 0.0)
+        by_stroke = np.minimum(_TOLERANCE, np.where(limited, _OF_THE_STROKE * stroke, np.inf))
+        self.tolerance: FloatArray = by_stroke if authored is None else np.full(len(stroke), float(authored))
         self.threshold = _number(plan, "stall_velocity_threshold")
         self.stall_ns = round(_number(plan, "stall_timeout") * _NANOSECONDS)
         self.allow_stalling = bool(plan.parameters.get("allow_stalling"))
@@ -80,6 +94,69 @@ class _Motion:
 
 
 @dataclass(slots=True, kw_only=True)
+class _Approach:
+    """How joints approach their targets, all (G,): whether those that push with full effort get anywhere.
+
+    Attributes:
+        moved_ns: When each joint was last faster than its threshold, nanoseconds.
+        nearest: Smallest distance from the target, rad or m.
+        nearest_ns: When that was.
+        observed: States since then.
+        pushed: Those of them in which the joint pushed with full effort.
+    """
+
+    moved_ns: NDArray[np.int64]
+    nearest: FloatArray
+    nearest_ns: NDArray[np.int64]
+    observed: NDArray[np.int64]
+    pushed: NDArray[np.int64]
+
+    @classmethod
+    def begin(cls, distance: FloatArray, time_ns: int) -> _Approach:
+        """Begin at a distance; NaN: unknown."""
+        begun = np.full(distance.shape, time_ns, dtype=np.int64)
+        counts = np.zeros((2, *distance.shape), dtype=np.int64)
+        return cls(
+            moved_ns=begun,
+            nearest=np.where(np.isnan(distance), np.inf, distance),
+            nearest_ns=begun.copy(),
+            observed=counts[0],
+            pushed=counts[1],
+        )
+
+    def observe(
+        self,
+        distance: FloatArray,
+        speed: FloatArray,
+        pushes: NDArray[np.bool_],
+        least: FloatArray,
+        time_ns: int,
+    ) -> None:
+        """Observe a state.
+
+        Args:
+            distance: From the targets, rad or m.
+            speed: rad/s or m/s.
+            pushes: Joints that push with full effort.
+            least: Speeds below which a joint does not move.
+            time_ns: Time of the state.
+        """
+        self.moved_ns[speed > least] = time_ns
+        nearer = distance < self.nearest - least * (time_ns - self.nearest_ns) * _SECONDS
+        self.nearest[nearer] = distance[nearer]
+        self.nearest_ns[nearer] = time_ns
+        self.observed[nearer] = self.pushed[nearer] = 0
+        self.observed += 1
+        self.pushed += pushes
+
+    def has_stalled(self, time_ns: int, timeout_ns: int) -> bool:
+        """Return whether each joint has stood still, or has pushed without effect, for longer than a time-out."""
+        still = time_ns - self.moved_ns > timeout_ns
+        in_vain = (time_ns - self.nearest_ns > timeout_ns) & (2 * self.pushed >= self.observed)
+        return bool((still | in_vain).all())
+
+
+@dataclass(slots=True, kw_only=True)
 class _Goal:
     """A goal in progress, and what was measured last, all (G,)."""
 
@@ -90,7 +167,7 @@ class _Goal:
     velocity: FloatArray
     effort: FloatArray
     seen_ns: int
-    moved_ns: int
+    approach: _Approach
     timer: FeedbackTimer
 
 
@@ -108,13 +185,7 @@ class Grippers:
         """Make the grippers of `plans`, active where their plans are enabled."""
         self._report = context.report
         self._clock_period_ns = context.clock_period_ns
-        self._grippers = tuple(
-            _Gripper(
-                plan,
-                PositionLimits(context.plan, plan.dofs, plan.joints, plan.parameters.get("beyond_limits")),
-            )
-            for plan in plans
-        )
+        self._grippers = _make_grippers(context.plan, plans)
         self._active = [plan.enabled for plan in plans]
         self._goals: dict[int, _Goal] = {}
         self._motions: dict[int, _Motion] = {}
@@ -188,7 +259,7 @@ class Grippers:
             velocity=measured[1],
             effort=measured[2],
             seen_ns=gripper.time_ns(state),
-            moved_ns=time_ns,
+            approach=_Approach.begin(np.abs(target - measured[0]), time_ns),
             timer=FeedbackTimer(
                 gripper.monitor_rate,
                 time_ns + feedback_period_ns(gripper.monitor_rate),
@@ -228,12 +299,10 @@ class Grippers:
         for row, goal in tuple(self._goals.items()):
             gripper = self._grippers[row]
             time_ns = gripper.time_ns(state)
-            moving = self._look(gripper, goal, state, time_ns)
+            self._look(gripper, goal, state, time_ns)
             if (np.abs(goal.target - goal.position) < gripper.tolerance).all():
                 self._end(row, "succeeded", reached_goal=True)
-            elif moving:
-                goal.moved_ns = time_ns
-            elif time_ns - goal.moved_ns > gripper.stall_ns:
+            elif goal.approach.has_stalled(time_ns, gripper.stall_ns):
                 self._end(row, "succeeded" if gripper.allow_stalling else "aborted", stalled=True)
             if row in self._goals and goal.timer.is_due(time_ns):
                 goal.timer.advance(time_ns)
@@ -259,8 +328,8 @@ class Grippers:
             goal.port.finish(outcome, state)
 
     @staticmethod
-    def _look(gripper: _Gripper, goal: _Goal, state: State, time_ns: int) -> bool:
-        """Note what is measured. Return whether a joint moves."""
+    def _look(gripper: _Gripper, goal: _Goal, state: State, time_ns: int) -> None:
+        """Note what is measured."""
         before, seconds = goal.position, (time_ns - goal.seen_ns) * _SECONDS
         goal.position, goal.velocity, goal.effort = _measured(gripper, state)
         if seconds > 0.0 and np.isnan(goal.velocity).any():
@@ -268,7 +337,30 @@ class Grippers:
                 np.isnan(goal.velocity), (goal.position - before) / seconds, goal.velocity
             )
         goal.seen_ns = time_ns
-        return bool((np.abs(goal.velocity) > goal.threshold).any())
+        goal.approach.observe(
+            np.abs(goal.target - goal.position),
+            np.abs(goal.velocity),
+            is_full_effort(goal.effort, *gripper.full),
+            goal.threshold,
+            time_ns,
+        )
+
+
+def _make_grippers(plan: BridgePlan, controllers: Sequence[ControllerPlan]) -> tuple[_Gripper, ...]:
+    least, most = full_efforts(plan)
+    layout = plan.layout
+
+    def made(controller: ControllerPlan) -> _Gripper:
+        rows = np.array(controller.dofs, dtype=np.intp)
+        beyond = controller.parameters.get("beyond_limits")
+        return _Gripper(
+            controller,
+            PositionLimits(plan, controller.dofs, controller.joints, beyond),
+            stroke=layout.upper[rows] - layout.lower[rows],
+            full=(least[rows], most[rows]),
+        )
+
+    return tuple(map(made, controllers))
 
 
 def _number(plan: ControllerPlan, name: str) -> float:

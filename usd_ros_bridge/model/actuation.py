@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.controller_schemas import (
     CONTROLLERS,
@@ -23,6 +26,7 @@ from usd_ros_bridge.model.controller_schemas import (
 from usd_ros_bridge.model.message_types import message_type
 from usd_ros_bridge.model.physics import Actuator, Dof, PhysicsScene
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan, RobotPlan, TopicPlan, followers_of
+from usd_ros_bridge.spatial.transforms import FloatArray
 
 INTERFACES: Final[tuple[CommandInterface, ...]] = ("position", "velocity", "effort")
 
@@ -35,6 +39,8 @@ _NO_VELOCITY: Final = "no velocity moves the base {body}: it is fixed to the wor
 REPORTED_AT_RUN_TIME: Final = frozenset({NO_DRIVE, NO_BASE})
 """Codes of diagnostics that a running bridge reports by itself, for the backend that it has."""
 
+_FULL: Final = 0.99
+"""Part of the greatest effort that is full effort."""
 _SHOWN: Final = 5
 """Joints that a message names."""
 
@@ -366,6 +372,32 @@ def drive_fault(
 
 
 # --- Words ----------------------------------------------------------------------------------------------------------
+
+
+def full_efforts(plan: BridgePlan) -> tuple[FloatArray, FloatArray]:
+    """Return from where on efforts (D,) are full ones, N m or N: at most the first, or at least the second.
+
+    With physics, the bounds of drives and actuators are included. Infinite where there is no bound, or none above 0.
+    """
+    most = np.full(len(plan.layout.dofs), np.inf)
+    for robot in plan.robots:
+        for joint in robot.joints:
+            for dof in joint.dofs:
+                most[dof.row] = dof.max_effort
+    least = -most
+    for physical in () if plan.physics is None else plan.physics.joints:
+        for each in physical.dofs:
+            if each.row >= 0:
+                bounds = each.effort_range or (-each.max_effort, each.max_effort)
+                least[each.row], most[each.row] = bounds
+    return np.where(least < 0.0, _FULL * least, -np.inf), np.where(most > 0.0, _FULL * most, np.inf)
+
+
+def is_full_effort(effort: FloatArray, least: FloatArray, most: FloatArray) -> NDArray[np.bool_]:
+    """Return which efforts (D,) are full ones, by the bounds of `full_efforts`; NaN is none."""
+    pushes: NDArray[np.bool_] = effort >= most
+    pushes |= effort <= least
+    return pushes
 
 
 def _stuck(pairs: Iterable[tuple[str, int]], groups: Iterable[Unmoved]) -> list[tuple[Unmoved, list[str]]]:

@@ -93,6 +93,7 @@ class RobotBuilder:
         position: float = 0.0,
         limits: tuple[float, float] = (-np.inf, np.inf),
         max_velocity: float = np.inf,
+        max_effort: float = np.inf,
         mimic: tuple[str, float, float] | None = None,
         dofs: Sequence[DofAxis] | None = None,
     ) -> JointPlan:
@@ -124,6 +125,7 @@ class RobotBuilder:
                     lower=limits[0],
                     upper=limits[1],
                     max_velocity=max_velocity,
+                    max_effort=max_effort,
                     mimic=rule,
                 )
                 for dof_axis, row, suffix in zip(axes, rows, suffixes, strict=True)
@@ -401,6 +403,7 @@ def gripper(
         kind="prismatic",
         limits=(0.0, 0.04),
         max_velocity=0.1,
+        max_effort=40.0,
         body0_from_joint=Pose((0.1, 0.0, 0.0)),
     )
     robot.body("right_finger")

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders.physics import with_physics
 from builders.plans import PlanBuilder, gripper, rest_of
 from case_tables import each_case
 from open_backends import OpenBackend
@@ -18,6 +19,7 @@ from usd_ros_bridge.backends.kinematic import KinematicBackend
 from usd_ros_bridge.controllers.controller_group import ControllerContext, GoalGroup
 from usd_ros_bridge.controllers.gripper import Grippers
 from usd_ros_bridge.model.goals import GripperGoal, GripperState
+from usd_ros_bridge.model.physics import Drive
 from usd_ros_bridge.model.state import Commands, State
 from usd_ros_bridge.options import PlanOptions
 
@@ -111,9 +113,25 @@ class Rig:
     def written(self) -> list[float]:
         return self.commands.joint_position[self.rows].tolist()
 
-    def measure(self, position: float, velocity: float = 0.0) -> None:
+    def measure(self, position: float, velocity: float = 0.0, effort: float = np.nan) -> None:
         self.state.joint_position[self.rows] = position
         self.state.joint_velocity[self.rows] = velocity
+        self.state.joint_effort[self.rows] = effort
+
+    def measure_each(self, positions: Sequence[float]) -> None:
+        self.state.joint_position[self.rows] = positions
+        self.state.joint_velocity[self.rows] = 0.0
+
+
+def finger(limits: tuple[float, float], max_effort: float = np.inf) -> PlanBuilder:
+    """Returns a builder with a gripper of one sliding finger."""
+    builder = PlanBuilder()
+    robot = builder.robot("/gripper", namespace="/gripper")
+    robot.body("mount")
+    robot.joint("mount_joint", "", "mount", kind="fixed")
+    robot.body("finger")
+    robot.joint(LEFT, "mount", "finger", axis="Y", kind="prismatic", limits=limits, max_effort=max_effort)
+    return builder
 
 
 def test_the_group_is_what_the_protocol_asks_for() -> None:
@@ -202,13 +220,50 @@ def test_the_position_is_commanded_and_reaching_it_succeeds() -> None:
     port = rig.start(goal(0.03))
     assert rig.grippers.busy
     assert rig.tick() == [0.03]
-    rig.measure(0.025, 0.02)
+    rig.measure(0.0295, 0.02)
     rig.tick()
     ((outcome, result),) = port.ends
     assert outcome == "succeeded"
     assert (result.reached_goal, result.stalled) == (True, False)
-    assert (result.names, result.position.tolist()) == ((LEFT,), [0.025])
+    assert (result.names, result.position.tolist()) == ((LEFT,), [0.0295])
     assert not rig.grippers.busy
+
+
+def test_without_a_tolerance_a_fiftieth_of_the_stroke_is_near_enough() -> None:
+    """The finger's stroke is 0.04: the tolerance is 0.0008, open."""
+    rig = Rig()
+    port = rig.start(goal(0.03))
+    rig.measure(0.03 - 0.00081)
+    rig.tick()
+    assert not port.ends
+    rig.measure(0.03 - 0.00079)
+    rig.tick()
+    assert port.ends[0][0] == "succeeded"
+
+
+@pytest.mark.parametrize("limits", [(-3.0, 3.0), (-np.inf, np.inf), (0.0, np.inf), (0.2, -0.2), (0.3, 0.3)])
+def test_without_a_tolerance_a_long_stroke_or_none_has_that_of_ros2_control(
+    limits: tuple[float, float],
+) -> None:
+    rig = Rig(builder=finger(limits))
+    port = rig.start(goal(0.3))
+    rig.measure(0.3 - 0.0101)
+    rig.tick()
+    assert not port.ends
+    rig.measure(0.3 - 0.0099)
+    rig.tick()
+    assert port.ends[0][0] == "succeeded"
+
+
+def test_each_joint_has_the_tolerance_of_its_own_stroke() -> None:
+    rig = Rig(PALM, LEFT)
+    port = rig.start(goal(0.3, 0.03))
+    rig.measure_each([0.3 - 0.009, 0.03 - 0.0009])
+    rig.tick()
+    assert not port.ends
+    rig.measure_each([0.3 - 0.009, 0.03 - 0.0007])
+    rig.tick()
+    assert port.ends[0][0] == "succeeded"
 
 
 def test_the_tolerance_is_open() -> None:
@@ -275,6 +330,107 @@ def test_a_joint_that_moves_has_not_stalled() -> None:
     rig.measure(0.0, 0.0)
     rig.tick(101)
     assert port.ends[0][1].stalled
+
+
+FULL = 40.0
+"""Greatest effort of the finger, N."""
+
+
+def bang_bang(rig: Rig, middle: float, effort: float, ticks: int) -> None:
+    """Moves the finger back and forth about a position."""
+    for tick in range(ticks):
+        sign = 1.0 if tick % 2 else -1.0
+        rig.measure(middle + sign * 0.003, sign * 1.5, -sign * effort)
+        rig.tick()
+
+
+@pytest.mark.parametrize(("allowed", "outcome"), [(False, "aborted"), (True, "succeeded")])
+def test_a_joint_that_swings_with_full_effort_has_stalled_after_the_time_out(
+    allowed: bool, outcome: str
+) -> None:
+    rig = Rig(allow_stalling=allowed, stall_timeout=0.5)
+    port = rig.start(goal(0.03))
+    # The first tick brings it nearer; 0.5 s later it has come no nearer.
+    bang_bang(rig, 0.01, FULL, 52)
+    assert not port.ends
+    bang_bang(rig, 0.01, FULL, 1)
+    ((ended, result),) = port.ends
+    assert ended == outcome
+    assert (result.reached_goal, result.stalled) == (False, True)
+
+
+def test_a_joint_that_swings_with_less_than_full_effort_has_not_stalled() -> None:
+    """As in parallel_gripper_controller: it moves."""
+    rig = Rig(stall_timeout=0.5)
+    port = rig.start(goal(0.03))
+    bang_bang(rig, 0.01, 0.9 * FULL, 500)
+    assert not port.ends
+
+
+def test_a_joint_that_pushes_with_full_effort_and_comes_nearer_has_not_stalled() -> None:
+    rig = Rig(stall_timeout=0.5)
+    port = rig.start(goal(0.03))
+    for tick in range(1000):
+        rig.measure(tick * 0.002 * 0.01, 0.002, FULL)
+        rig.tick()
+    assert not port.ends
+
+
+def test_a_joint_that_full_effort_pushes_out_of_its_limits_has_stalled() -> None:
+    rig = Rig(stall_timeout=0.5)
+    port = rig.start(goal(0.03))
+    for tick in range(60):
+        rig.measure(-0.4 * tick, -40.0, FULL)
+        rig.tick()
+    ((ended, result),) = port.ends
+    assert (ended, result.stalled, result.reached_goal) == ("aborted", True, False)
+
+
+def test_a_joint_that_an_object_blocks_under_full_effort_has_stalled() -> None:
+    rig = Rig(stall_timeout=0.5, allow_stalling=True)
+    port = rig.start(goal(0.03))
+    rig.measure(0.012, 0.0, FULL)
+    rig.tick(52)
+    ((ended, result),) = port.ends
+    assert (ended, result.stalled, result.reached_goal) == ("succeeded", True, False)
+
+
+@pytest.mark.parametrize(
+    ("stiff_drives", "end"), [("false", ("aborted", True, False)), ("true", ("succeeded", False, True))]
+)
+def test_a_gripper_on_a_stiff_drive_ends_its_goal(stiff_drives: str, end: tuple[str, bool, bool]) -> None:
+    """A finger of 1 kg on a drive of 2e6 N/m and 800 N. As actuators it swings about the target for ever."""
+    mujoco = pytest.importorskip("usd_ros_bridge.backends.mujoco", exc_type=ImportError)
+    builder = finger((0.0, 0.1), max_effort=800.0)
+    builder.robots[0].controller("hand", "gripper", (LEFT,), parameters={"goal_tolerance": 1e-7})
+    plan = with_physics(builder.build(), drives={LEFT: Drive(stiffness=2e6, damping=2e5, max_force=800.0)})
+    opened = OpenBackend(plan, mujoco.MujocoBackend(), stiff_drives=stiff_drives)
+    grippers = Grippers(
+        ControllerContext(plan=plan, report=lambda *_: None, clock_period_ns=lambda: 0), plan.controllers
+    )
+    port, commands = Port(), opened.commands
+    state = opened.after(PERIOD)
+    grippers.start(0, goal(0.06), port, time_ns=2 * PERIOD, state=state)
+    for tick in range(2, 300):
+        commands.clear()
+        grippers.command(tick * PERIOD, state, commands)
+        state = opened.after(tick * PERIOD)
+        grippers.observe(state)
+    ((outcome, result),) = port.ends
+    assert (outcome, result.stalled, result.reached_goal) == end
+
+
+def test_one_joint_that_comes_nearer_keeps_the_goal_of_all() -> None:
+    rig = Rig(PALM, LEFT, stall_timeout=0.1)
+    port = rig.start(goal(2.0, 0.03))
+    rows = rig.rows
+    for tick in range(100):
+        sign = 1.0 if tick % 2 else -1.0
+        rig.state.joint_position[rows] = [0.3 + tick * 0.01, 0.01 + sign * 0.003]
+        rig.state.joint_velocity[rows] = [1.0, 1.5 * sign]
+        rig.state.joint_effort[rows] = [5.0, -sign * FULL]
+        rig.tick()
+    assert not port.ends
 
 
 def test_a_joint_that_is_commanded_to_move_slowly_has_not_stalled() -> None:

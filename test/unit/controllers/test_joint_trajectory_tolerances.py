@@ -162,6 +162,25 @@ def test_goal_tolerances_hold_for_velocities() -> None:
     assert port.outcome == "succeeded"
 
 
+@pytest.mark.parametrize(
+    ("goal_time", "timeout", "ended"),
+    [(0.0, 0.0, False), (0.5, 0.0, True), (0.0, 0.5, True), (0.0, 60.0, False)],
+)
+def test_joints_that_never_come_to_rest_end_a_goal_by_a_time_alone(
+    goal_time: float, timeout: float, ended: bool
+) -> None:
+    """As in joint_trajectory_controller: there is no stall, unlike with grippers."""
+    bench = Bench(timeout=timeout)
+    near = [JointTolerance(name="elbow", position=0.01)]
+    port = bench.send(goal(trajectory([0.1], [[0.0] * 3]), end=near, goal_time=goal_time))
+    elbow = bench.rows[1]
+    bench.stuck = {elbow}
+    for tick in range(2000):
+        bench.tick()
+        bench.true_position[elbow] = 0.05 if tick % 2 else -0.05
+    assert (port.outcome, bench.group.busy) == (("aborted", False) if ended else ("in progress", True))
+
+
 # --- Time-outs ----------------------------------------------------------------------------------------------------
 
 
