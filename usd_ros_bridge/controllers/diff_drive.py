@@ -212,20 +212,20 @@ def wheel_signs(plan: BridgePlan, drive: ControllerPlan, sides: Sequence[list[in
         sides: Layout rows of the left, then of the right wheels.
     """
     joints = {dof.row: (joint, dof.axis) for joint in plan.robots[drive.robot].joints for dof in joint.dofs}
-    frames = [np.array([_world_from_joint(plan, joints[row][0]) for row in rows]) for rows in sides]
+    frames = [np.array([world_from_joint(plan, joints[row][0]) for row in rows]) for rows in sides]
     to_left = frames[0][:, :3].mean(axis=0) - frames[1][:, :3].mean(axis=0)
     length = float(np.linalg.norm(to_left))
     signs = []
     for rows, of_side in zip(sides, frames, strict=True):
-        for row, world_from_joint in zip(rows, of_side, strict=True):
+        for row, frame in zip(rows, of_side, strict=True):
             joint, axis = joints[row]
-            along = float(rotate(world_from_joint[3:], _AXES[axis]) @ to_left) if axis in _AXES else 0.0
+            along = float(rotate(frame[3:], _AXES[axis]) @ to_left) if axis in _AXES else 0.0
             backwards = (-along if joint.inverted else along) < -_CLEAR * length
             signs.append(-1.0 if backwards and length > 0.0 else 1.0)
     return signs
 
 
-def _world_from_joint(plan: BridgePlan, joint: JointPlan) -> FloatArray:
+def world_from_joint(plan: BridgePlan, joint: JointPlan) -> FloatArray:
     """Return where the joint's frame in body0 is at rest."""
     body0 = joint.child_path if joint.inverted else joint.parent_path
     row = plan.layout.body_index.get(body0, -1)

@@ -24,6 +24,7 @@ from usd_ros_bridge.runtime.frame_poses import FrameTable
 from usd_ros_bridge.runtime.group_runner import ControllerSlot, GoalQueue
 from usd_ros_bridge.runtime.inbox import Inbox, TickQueue, Wakeup
 from usd_ros_bridge.runtime.kinematics import Kinematics
+from usd_ros_bridge.runtime.motion_watch import MotionWatch
 from usd_ros_bridge.runtime.plan_binding import (
     BindingContext,
     PlanBinding,
@@ -203,6 +204,7 @@ class Runtime:
         self._backend_runner: BackendRunner
         self._commands: Commands
         self._snapshot: Snapshot | None = None
+        self._watch: MotionWatch | None = None
         self._present_controllers: ControllerManager | None = None
         self._running_controllers: ControllerManager | None = None
 
@@ -307,6 +309,9 @@ class Runtime:
             # No tick ends that of controllers that are gone.
             self._control_grid.due_ns = NEVER_NS
         self._snapshot = binding.snapshot
+        kinematic = binding.capabilities.kinematic
+        watch = MotionWatch(binding.plan, self.reporter.report, kinematic=kinematic)
+        self._watch = watch if watch.watches else None
 
     @property
     def binding(self) -> PlanBinding:
@@ -610,6 +615,8 @@ class Runtime:
             callbacks.run_before(time_ns, self._commands)
         stepped = self._backend_runner.step(time_ns, snapshot.begin)
         self._has_state = stepped or self._hold_state(time_ns)
+        if self._watch is not None and stepped:
+            self._watch.observe(snapshot.state)
         if callbacks.after and stepped:
             callbacks.run_after(time_ns, snapshot)
         if controllers is not None:
@@ -641,6 +648,8 @@ class Runtime:
             self.publications.reset()
             self.snapshot.reset()
             self.binding.sensors.reset()
+            if self._watch is not None:
+                self._watch.reset()
             if self.frame_resolver is not None:
                 self.frame_resolver.reset()
             self._backend_runner.reset()
