@@ -67,7 +67,7 @@ def test_each_picture_has_a_camera_info_of_its_stamp(start, ros_harness, world, 
     assert image.header.frame_id == info.header.frame_id == "camera_optical_frame"
     assert (image.encoding, image.width, image.height, image.step) == ("rgb8", 640, 480, 1920)
     assert (info.width, info.height) == (640, 480)
-    np.testing.assert_allclose(info.k, [camera.fx, 0.0, 320.0, 0.0, camera.fy, 240.0, 0.0, 0.0, 1.0])
+    np.testing.assert_allclose(info.k, [camera.fx, 0.0, 319.5, 0.0, camera.fx, 239.5, 0.0, 0.0, 1.0])
     red, green, blue = np.moveaxis(np.frombuffer(image.data, np.uint8).reshape(480, 640, 3).astype(int), 2, 0)
     assert (blue[:100] > red[:100]).all(), "there is no sky above"
     assert ((red > green + 60) & (red > blue + 60)).sum() > 500, "the red cylinder is not in front"

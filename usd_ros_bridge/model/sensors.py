@@ -96,13 +96,13 @@ class DepthCloudSensor(RaySensor):
     """PointCloud2 of a camera: `rings` rows of `samples` points each, the top row first, in its optical frame.
 
     `body_from_sensor` is that frame (Z forward, X right, Y down). The ray of column i and row j goes through
-    `((i + 0.5 - cx) / fx, (j + 0.5 - cy) / fy, 1)`.
+    `((i - cx) / fx, (j - cy) / fy, 1)`: it is that of a pixel of the camera.
 
     Attributes:
         fx: Focal length in columns.
         fy: Focal length in rows.
-        cx: Principal point in columns, from the left edge.
-        cy: Principal point in rows, from the top edge.
+        cx: Principal point in columns, from the centre of the first one.
+        cy: Principal point in rows, from the centre of the first one.
     """
 
     fx: float
@@ -262,14 +262,18 @@ class ThermometerSensor(Sensor):
 class CameraModel:
     """A pinhole camera as sensor_msgs/msg/CameraInfo describes it, from a UsdGeomCamera.
 
+    The ray through the centre of pixel (u, v) is `((u - cx) / fx, (v - cy) / fy, 1)` in the optical frame, as in
+    image_geometry and depth_image_proc. The left edge of the picture is therefore at u = -0.5, and the middle of the
+    picture at `((width - 1) / 2, (height - 1) / 2)`.
+
     Attributes:
         path: Prim path of the camera.
         width: Pixels.
         height: Pixels.
         fx: Focal length in pixels, horizontally.
         fy: Focal length in pixels, vertically.
-        cx: Principal point in pixels, from the left edge.
-        cy: Principal point in pixels, from the top edge.
+        cx: Principal point in pixels, from the centre of the leftmost pixels.
+        cy: Principal point in pixels, from the centre of the uppermost pixels.
         near: Near clipping distance in metres.
         far: Far clipping distance in metres.
     """
@@ -283,3 +287,13 @@ class CameraModel:
     cy: float
     near: float
     far: float
+
+    @property
+    def slopes(self) -> tuple[float, float, float, float]:
+        """Return where the edges of the picture are at distance 1: left, top, right, bottom, in the optical frame."""
+        return (
+            (-0.5 - self.cx) / self.fx,
+            (-0.5 - self.cy) / self.fy,
+            (self.width - 0.5 - self.cx) / self.fx,
+            (self.height - 0.5 - self.cy) / self.fy,
+        )

@@ -35,12 +35,15 @@ def plan_scene(
 ) -> Scene:
     """Return cameras that interfaces refer to, and tracks of bodies and degrees of freedom that have rows."""
     units = index.units
-    models = []
+    models, stretched = [], []
     for record in records.cameras:
         if record.path in cameras:
             model = camera_model(record, units, findings)
             if model is not None:
                 models.append(model)
+                if _is_stretched(record, model):
+                    stretched.append((record, model))
+    _report_apertures(stretched, findings)
 
     def seconds(time_code: float | None) -> float | None:
         return time_code * units.seconds if time_code is not None and math.isfinite(time_code) else None
@@ -57,8 +60,8 @@ def plan_scene(
 def camera_model(record: CameraRecord, units: Units, findings: DiagnosticCollector) -> CameraModel | None:
     """Return the pinhole model of a camera, None where it has none.
 
-    The image is filled by the apertures in both directions, as UsdGeomCamera defines them; their offsets move the
-    principal point.
+    Pixels are square: the horizontal aperture fills the width, as Isaac Sim's renderer has it, and the vertical
+    aperture follows from the resolution. The offsets of the apertures move the principal point (UsdGeomCamera).
     """
     if fallback(record, "projection") != "perspective":
         findings.warning(
@@ -88,16 +91,48 @@ def camera_model(record: CameraRecord, units: Units, findings: DiagnosticCollect
     )
     offset_x, offset_y = (value if math.isfinite(value) else 0.0 for value in (offset_x, offset_y))
     near, far = fallback(record, "clipping_range")
+    pixel = horizontal / width
     return CameraModel(
         path=record.path,
         width=width,
         height=height,
-        fx=width * focal / horizontal,
-        fy=height * focal / vertical,
-        cx=width * (0.5 - offset_x / horizontal),
-        cy=height * (0.5 + offset_y / vertical),
+        fx=focal / pixel,
+        fy=focal / pixel,
+        cx=0.5 * (width - 1) - offset_x / pixel,
+        cy=0.5 * (height - 1) + offset_y / pixel,
         near=near * units.meters,
         far=far * units.meters,
+    )
+
+
+SAME_SHAPE = 0.01
+"""How much the shapes of aperture and resolution may differ for pixels to be square."""
+
+
+def _is_stretched(record: CameraRecord, model: CameraModel) -> bool:
+    """Return whether a camera authors a vertical aperture that does not fit square pixels."""
+    if record.vertical_aperture is None:
+        return False
+    shape = fallback(record, "horizontal_aperture") / record.vertical_aperture
+    return abs(shape * model.height / model.width - 1.0) > SAME_SHAPE
+
+
+def _report_apertures(
+    cameras: Sequence[tuple[CameraRecord, CameraModel]], findings: DiagnosticCollector
+) -> None:
+    """Report cameras whose vertical aperture is not used: once for all."""
+    if not cameras:
+        return
+    record, model = cameras[0]
+    horizontal = fallback(record, "horizontal_aperture")
+    more = f"; so it is with {len(cameras) - 1} more of the cameras" if len(cameras) > 1 else ""
+    findings.info(
+        "2.8.camera",
+        record.path,
+        f"the apertures {horizontal:g} x {record.vertical_aperture:g} have another shape than {model.width} x "
+        f"{model.height} pixels; pixels are square, from the horizontal aperture, as in Isaac Sim{more}",
+        f"author verticalAperture = {horizontal * model.height / model.width:.6g}, or a resolution of its shape",
+        attribute="verticalAperture",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -393,7 +394,15 @@ def test_a_cloud_on_a_camera_is_that_of_its_pixels() -> None:
     (sensor,) = plan.physics.sensors
     assert isinstance(sensor, DepthCloudSensor)
     assert (sensor.samples, sensor.rings) == (80, 60)
-    assert (sensor.fx, sensor.fy, sensor.cx, sensor.cy) == pytest.approx((80.0, 80.0, 40.0, 30.0))
+    (model,) = plan.scene.cameras
+    # Each ray is that of a pixel, the fourth of eight.
+    for column, row in ((0, 0), (79, 59)):
+        ours = (column - sensor.cx) / sensor.fx, (row - sensor.cy) / sensor.fy
+        pixel = (8 * column + 3 - model.cx) / model.fx, (8 * row + 3 - model.cy) / model.fy
+        assert ours == pytest.approx(pixel)
+    assert (model.fx, model.cx, model.cy) == pytest.approx((640.0, 319.5, 239.5))
+    assert (sensor.angle_min, sensor.angle_max) == pytest.approx((-math.atan(0.5), math.atan(0.5)))
+    assert (sensor.elevation_min, sensor.elevation_max) == pytest.approx((-math.atan(0.375), math.atan(0.375)))
     assert (sensor.range_min, sensor.range_max, sensor.exclude_robot) == (pytest.approx(0.3), 9.0, False)
     assert sensor.body_from_sensor.translation == pytest.approx((1.0, 0.0, 0.5))
     assert np.abs(sensor.body_from_sensor.rotation) == pytest.approx([1.0, 0.0, 0.0, 0.0], abs=1e-9)

@@ -8,6 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
+
+from pxr import Gf
+
 from builders.records import Stage, arm, found, topics
 from case_tables import each_case
 from usd_ros_bridge.model.stage import StageMetrics
@@ -27,7 +31,7 @@ def test_a_camera_is_a_pinhole_model() -> None:
     plan = camera_stage(
         focal_length=24.0,
         horizontal_aperture=36.0,
-        vertical_aperture=24.0,
+        vertical_aperture=20.25,
         horizontal_aperture_offset=3.6,
         vertical_aperture_offset=2.4,
         resolution=(1280, 720),
@@ -36,9 +40,52 @@ def test_a_camera_is_a_pinhole_model() -> None:
     (camera,) = plan.scene.cameras
     assert topics(plan)["/robot/camera/optical/info"].camera == 0
     assert (camera.width, camera.height) == (1280, 720)
-    assert (camera.fx, camera.fy) == pytest.approx((1280 * 24 / 36, 720.0))
-    assert (camera.cx, camera.cy) == pytest.approx((1280 * 0.4, 720 * 0.6))
     assert (camera.near, camera.far) == (0.1, 50.0)
+    # OpenUSD's own projection: -1 to 1 over the picture, whose first pixel has its centre half a pixel inside.
+    lens = Gf.Camera(
+        focalLength=24.0,
+        horizontalAperture=36.0,
+        verticalAperture=20.25,
+        horizontalApertureOffset=3.6,
+        verticalApertureOffset=2.4,
+        clippingRange=Gf.Range1f(0.1, 50.0),
+    )
+    projection = lens.frustum.ComputeProjectionMatrix()
+    for right, down, ahead in ((0.0, 0.0, 1.0), (0.4, -0.3, 2.0), (-1.0, 0.7, 3.0)):
+        across, up, _ = projection.Transform(Gf.Vec3d(right, -down, -ahead))
+        pixel = 1280 * (across + 1.0) / 2.0 - 0.5, 720 * (1.0 - up) / 2.0 - 0.5
+        ours = camera.fx * right / ahead + camera.cx, camera.fy * down / ahead + camera.cy
+        assert ours == pytest.approx(pixel, abs=1e-3)
+    assert not found(plan, "2.8.camera")
+
+
+@each_case(
+    ("size", "aperture", "is_said"),
+    [
+        ((640, 480), None, False),
+        ((1280, 720), None, False),
+        ((1280, 720), 15.2908, True),
+        ((1280, 720), 20.955 * 720 / 1280, False),
+        ((480, 640), 15.2908, True),
+    ],
+)
+def test_pixels_are_square(size: tuple[int, int], aperture: float | None, is_said: bool) -> None:
+    plan = camera_stage(focal_length=24.0, vertical_aperture=aperture, resolution=size).plan()
+    (camera,) = plan.scene.cameras
+    assert camera.fx == camera.fy == pytest.approx(size[0] * 24.0 / 20.955)
+    assert (camera.cx, camera.cy) == ((size[0] - 1) / 2, (size[1] - 1) / 2)
+    assert [(each.severity, each.attribute) for each in found(plan, "2.8.camera")] == (
+        [("info", "verticalAperture")] if is_said else []
+    )
+
+
+def test_lenses_that_do_not_fit_are_said_once_for_an_asset() -> None:
+    stage = camera_stage(vertical_aperture=15.2908, resolution=(1280, 720))
+    stage.camera("/robot/second", vertical_aperture=15.2908, resolution=(1280, 720))
+    stage.topic("/robot/second/info", "sensor_msgs/msg/CameraInfo")
+    said = [each for each in found(stage.plan(), "2.8.camera") if each.severity == "info"]
+    assert [each.path for each in said] == ["/robot/camera"]
+    assert "1 more" in said[0].message
 
 
 def test_fallbacks_and_units_of_a_camera() -> None:

@@ -84,7 +84,8 @@ def _add_camera(body: Any, camera: CameraModel, sensor: CameraSensor) -> None:
     added.resolution = camera.width, camera.height
     added.sensor_size = camera.width, camera.height
     added.focal_pixel = camera.fx, camera.fy
-    added.principal_pixel = 0.5 * camera.width - camera.cx, 0.5 * camera.height - camera.cy
+    # MuJoCo measures it from the middle of the picture.
+    added.principal_pixel = 0.5 * (camera.width - 1) - camera.cx, 0.5 * (camera.height - 1) - camera.cy
 
 
 def _add_light(spec: Any, *, shadows: bool) -> None:

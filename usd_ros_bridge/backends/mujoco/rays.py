@@ -167,8 +167,8 @@ def scanner_directions(sensor: RaySensor) -> FloatArray:
 
 def pinhole_directions(sensor: DepthCloudSensor) -> FloatArray:
     """Return the directions (rings * samples, 3) of a camera's points, row by row, in its optical frame."""
-    right = (np.arange(sensor.samples) + 0.5 - sensor.cx) / sensor.fx
-    down = (np.arange(sensor.rings) + 0.5 - sensor.cy) / sensor.fy
+    right = (np.arange(sensor.samples) - sensor.cx) / sensor.fx
+    down = (np.arange(sensor.rings) - sensor.cy) / sensor.fy
     directions = np.ones((sensor.rings, sensor.samples, 3))
     directions[..., 0], directions[..., 1] = right, down[:, None]
     directions /= np.linalg.norm(directions, axis=2, keepdims=True)

@@ -151,9 +151,9 @@ class _OpenGlView:
         self.mj_camera = mujoco.MjvCamera()
         self.mj_camera.type = mujoco.mjtCamera.mjCAMERA_FIXED
         self.mj_camera.fixedcamid = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_CAMERA, camera.path)
-        left, right = -camera.cx / camera.fx, (camera.width - camera.cx) / camera.fx
+        left, top, right, bottom = camera.slopes
         self._center, self._half_width = 0.5 * (left + right), 0.5 * (right - left)
-        self._top, self._bottom = camera.cy / camera.fy, (camera.cy - camera.height) / camera.fy
+        self._top, self._bottom = -top, -bottom
 
     def apply(self, scene: Any) -> None:
         """Set the scene's two cameras (left and right eye) to this view."""
@@ -297,7 +297,7 @@ class _RayGrid:
 
     def __init__(self, camera: CameraModel, step: int) -> None:
         self.step = step
-        columns, rows = (np.arange(0, size, step) + 0.5 * step for size in (camera.width, camera.height))
+        columns, rows = (np.arange(0, size, step) + 0.5 * (step - 1) for size in (camera.width, camera.height))
         self.shape = len(rows), len(columns)
         right, down = np.meshgrid((columns - camera.cx) / camera.fx, (rows - camera.cy) / camera.fy)
         self._local = np.stack([right.ravel(), -down.ravel(), np.full(right.size, -1.0)], axis=1)

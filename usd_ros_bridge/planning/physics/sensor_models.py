@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from math import atan2, inf, isnan, isqrt, nan, radians
+from math import atan, inf, isnan, isqrt, nan, radians
 from typing import Any, Final, cast
 
 from usd_ros_bridge.errors import quoted
@@ -253,21 +253,24 @@ def depth_cloud(common: dict[str, Any], values: SensorValues, model: CameraModel
     for name in _OF_ALL_ON_A_CAMERA:
         values.raw(name)
     columns, rows = model.width // stride, model.height // stride
+    # The pixel in the middle of each square of so many; the first of two.
+    first = (stride - 1) // 2
+    left, top, right, bottom = model.slopes
     sensor = DepthCloudSensor(
         **common,
-        angle_min=atan2(-model.cx, model.fx),
-        angle_max=atan2(model.width - model.cx, model.fx),
+        angle_min=atan(left),
+        angle_max=atan(right),
         samples=columns,
-        elevation_min=atan2(model.cy - model.height, model.fy),
-        elevation_max=atan2(model.cy, model.fy),
+        elevation_min=atan(-bottom),
+        elevation_max=atan(-top),
         rings=rows,
         range_min=model.near if 0.0 < model.near < inf else 0.0,
         range_max=model.far if model.near < model.far else inf,
         exclude_robot=False,
         fx=model.fx / stride,
         fy=model.fy / stride,
-        cx=model.cx / stride,
-        cy=model.cy / stride,
+        cx=(model.cx - first) / stride,
+        cy=(model.cy - first) / stride,
     )
     values.close()
     return sensor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -25,9 +26,11 @@ from usd_ros_bridge.backends.mujoco.backend import build_spec
 from usd_ros_bridge.backends.mujoco.cameras import CAMERA_INFO, add_cameras, make_cameras
 from usd_ros_bridge.backends.mujoco.compiled_model import compile_model
 from usd_ros_bridge.backends.mujoco.mujoco_options import MujocoOptions
+from usd_ros_bridge.backends.mujoco.rays import pinhole_directions
 from usd_ros_bridge.backends.mujoco.rendering import FULL_PIXELS, OpenGlRenderer, RayRenderer
 from usd_ros_bridge.backends.mujoco.sensors import SensorWorker
 from usd_ros_bridge.errors import BackendError
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.physics import (
     Body,
     Box,
@@ -39,8 +42,9 @@ from usd_ros_bridge.model.physics import (
     Visual,
 )
 from usd_ros_bridge.model.plan import BridgePlan, QosPlan, Scene, TopicPlan
-from usd_ros_bridge.model.sensors import CameraModel, CameraSensor
+from usd_ros_bridge.model.sensors import CameraModel, CameraSensor, DepthCloudSensor
 from usd_ros_bridge.model.state import SensorSample
+from usd_ros_bridge.planning.physics.sensor_models import SensorValues, depth_cloud
 from usd_ros_bridge.spatial.pose import Pose
 
 IMAGE = "sensor_msgs/msg/Image"
@@ -52,7 +56,7 @@ MS = 1_000_000
 
 def camera(path: str = "/camera", **changes: Any) -> CameraModel:
     values: dict[str, Any] = {
-        "width": 320, "height": 240, "fx": 250.0, "fy": 240.0, "cx": 170.0, "cy": 112.0, "near": 0.05, "far": 50.0,
+        "width": 320, "height": 240, "fx": 250.0, "fy": 240.0, "cx": 169.5, "cy": 111.5, "near": 0.05, "far": 50.0,
     }  # fmt: skip
     return CameraModel(path=path, **(values | changes))
 
@@ -116,11 +120,11 @@ def make(request: pytest.FixtureRequest) -> Iterator[Maker]:
 
 
 def bluish(pixels: np.ndarray) -> np.ndarray:
-    """Returns the middle (u, v) of what is blue, in pixels from the left and upper edge."""
+    """Returns the middle (u, v) of what is blue, by the centres of pixels, as CameraInfo counts them."""
     red, green, blue = np.moveaxis(pixels.astype(int), 2, 0)
     rows, columns = np.nonzero((blue > red + 50) & (blue > green + 50))
     assert len(rows), "nothing is blue"
-    return np.array([columns.mean() + 0.5, rows.mean() + 0.5])
+    return np.array([columns.mean(), rows.mean()])
 
 
 # --- Geometry -----------------------------------------------------------------------------------------------------
@@ -136,7 +140,7 @@ def test_a_point_is_where_camera_info_projects_it(make: Maker, point: tuple[floa
     # Optical axes: Z forward is X here, X right is -Y, Y down is -Z; the camera stands 1 m high.
     ahead, right, down = point[0], -point[1], 1.0 - point[2]
     expected = [used.fx * right / ahead + used.cx, used.fy * down / ahead + used.cy]
-    assert_allclose(found, expected, atol=1.0)
+    assert_allclose(found, expected, atol=0.25)
 
 
 @pytest.mark.skipif(
@@ -152,10 +156,10 @@ def test_mujocos_own_intrinsics_are_those_of_camera_info() -> None:
     frustum = scene.camera[0]
     near = frustum.frustum_near
     left = (frustum.frustum_center - frustum.frustum_width) / near
-    assert_allclose(left, -used.cx / used.fx, rtol=1e-5)
+    assert_allclose(left, -(used.cx + 0.5) / used.fx, rtol=1e-5)
     assert_allclose(frustum.frustum_width / near, 0.5 * used.width / used.fx, rtol=1e-5)
-    assert_allclose(frustum.frustum_top / near, used.cy / used.fy, rtol=1e-5)
-    assert_allclose(frustum.frustum_bottom / near, (used.cy - used.height) / used.fy, rtol=1e-5)
+    assert_allclose(frustum.frustum_top / near, (used.cy + 0.5) / used.fy, rtol=1e-5)
+    assert_allclose(frustum.frustum_bottom / near, (used.cy + 0.5 - used.height) / used.fy, rtol=1e-5)
 
 
 def test_the_depth_of_a_wall_is_that_along_the_optical_axis(make: Maker) -> None:
@@ -173,11 +177,43 @@ def test_the_depth_of_a_floor_grows_towards_the_horizon(make: Maker) -> None:
     floor = seen(Plane(), (0.0, 0.0, 0.0), RED)
     model, data = compiled(PhysicsScene(sensors=(mounted(),), visuals=(floor,)), [used])
     depth = make(model, [used]).depth(data, used.path)
-    down = (np.arange(used.height) + 0.5 - used.cy) / used.fy
+    down = (np.arange(used.height) - used.cy) / used.fy
     for row in (130, 170, 239):
         assert_allclose(depth[row], 1.0 / down[row], rtol=1e-3)
-    assert np.isinf(depth[: int(used.cy)]).all()
-    assert (depth[: int(used.cy)] > 0.0).all()
+    assert np.isinf(depth[: math.ceil(used.cy)]).all()
+    assert (depth[: math.ceil(used.cy)] > 0.0).all()
+
+
+@pytest.mark.parametrize("stride", [1, 3, 4])
+def test_a_cloud_of_the_depth_image_is_that_of_the_camera(make: Maker, stride: int) -> None:
+    """What depth_image_proc makes of an image of depth and of K: `x = (u - cx) z / fx`, `y = (v - cy) z / fy`."""
+    used = camera(fx=250.0, fy=250.0, cx=159.5, cy=119.5)
+    turn = 0.6
+    wall = Visual(
+        path="/wall", body=-1, shape=Box((0.1, 50.0, 50.0)), color=RED,
+        body_from_shape=Pose((9.0, 0.0, 0.0), (0.0, 0.0, math.sin(turn / 2), math.cos(turn / 2))),
+    )  # fmt: skip
+    floor = seen(Plane(), (0.0, 0.0, 0.0), RED)
+    attribute = {"usd_ros_bridge:camera:cloud_stride": stride}
+    sensor = depth_cloud(
+        {"path": "/cloud", "type": "sensor_msgs/msg/PointCloud2", "rate": 1.0},
+        SensorValues("/cloud", "camera", attribute, DiagnosticCollector()),
+        used,
+    )
+    assert isinstance(sensor, DepthCloudSensor)
+    model, data = compiled(PhysicsScene(sensors=(mounted(),), visuals=(floor, wall)), [used])
+    z = make(model, [used]).depth(data, used.path)
+    u, v = np.meshgrid(np.arange(320), np.arange(240))
+    of_image = np.stack([(u - 159.5) * z / 250.0, (v - 119.5) * z / 250.0, z], axis=-1)
+    first = (stride - 1) // 2
+    of_image = of_image[first::stride, first::stride][: sensor.rings, : sensor.samples]
+
+    rays = pinhole_directions(sensor).reshape(sensor.rings, sensor.samples, 3)
+    right, down, ahead = np.moveaxis(rays, 2, 0)
+    # 1 m above the floor; the wall's face lies 0.1 m before its middle.
+    to_wall = (9.0 * math.cos(turn) - 0.1) / (math.cos(turn) * ahead - math.sin(turn) * right)
+    to_floor = np.where(down > 0.0, 1.0 / np.maximum(down, 1e-9), np.inf)
+    assert_allclose(of_image, rays * np.minimum(to_wall, to_floor)[..., None], rtol=2e-4, atol=1e-3)
 
 
 def test_what_is_beyond_the_clipping_range_is_not_there(make: Maker) -> None:
@@ -213,8 +249,8 @@ def test_a_camera_moves_with_its_body(make: Maker) -> None:
 
 
 def test_cameras_of_different_sizes_share_a_model(make: Maker) -> None:
-    small = camera("/a", width=64, height=48, fx=60.0, fy=60.0, cx=32.0, cy=24.0)
-    large = camera("/b", width=800, height=600, fx=700.0, fy=700.0, cx=400.0, cy=300.0)
+    small = camera("/a", width=64, height=48, fx=60.0, fy=60.0, cx=31.5, cy=23.5)
+    large = camera("/b", width=800, height=600, fx=700.0, fy=700.0, cx=399.5, cy=299.5)
     wall = seen(Box((0.1, 50.0, 50.0)), (4.1, 0.0, 0.0), RED)
     scene = PhysicsScene(sensors=(mounted(0), mounted(1)), visuals=(wall,))
     model, data = compiled(scene, [small, large])
@@ -292,7 +328,7 @@ def test_shadows_and_smooth_edges_are_there_where_they_are_asked_for() -> None:
 
 
 def test_large_pictures_by_rays_keep_their_size() -> None:
-    used = camera(width=1001, height=701, fx=900.0, fy=900.0, cx=500.5, cy=350.5)
+    used = camera(width=1001, height=701, fx=900.0, fy=900.0, cx=500.0, cy=350.0)
     assert used.width * used.height > FULL_PIXELS
     spot = seen(Sphere(0.2), (4.0, 0.0, 1.0), BLUE)
     floor = seen(Plane(), (0.0, 0.0, 0.0), (0.2, 0.2, 0.2, 1.0))
@@ -300,7 +336,7 @@ def test_large_pictures_by_rays_keep_their_size() -> None:
     pictures = RayRenderer(model, [used])
     color = pictures.color(data, used.path)
     assert color.shape == (701, 1001, 3)
-    assert_allclose(bluish(color), [500.5, 350.5], atol=2.0)
+    assert_allclose(bluish(color), [500.0, 350.0], atol=2.0)
     assert pictures.depth(data, used.path).shape == (701, 1001)
 
 
@@ -328,7 +364,7 @@ class Bench:
         self.reports: list[tuple[str, str]] = []
         wall = seen(Box((0.1, 50.0, 50.0)), (4.1, 0.0, 0.0), RED)
         cameras = tuple(
-            camera(f"/camera{i}", width=32, height=24, fx=30.0, fy=30.0, cx=16.0, cy=12.0) for i in range(2)
+            camera(f"/camera{i}", width=32, height=24, fx=30.0, fy=30.0, cx=15.5, cy=11.5) for i in range(2)
         )
         scene = PhysicsScene(sensors=sensors, visuals=(wall,))
         self.model, self.data = compiled(scene, cameras)

@@ -161,14 +161,14 @@ def test_cloud_of_a_camera_is_what_its_pixels_see() -> None:
     optical = Pose((0.0, 0.0, 1.0), (-0.5, 0.5, -0.5, 0.5))
     sensor = DepthCloudSensor(
         path="/points", type="sensor_msgs/msg/PointCloud2", rate=10.0, body_from_sensor=optical, angle_min=0.0,
-        angle_max=0.0, samples=8, rings=6, range_max=20.0, fx=8.0, fy=8.0, cx=4.0, cy=3.0,
+        angle_max=0.0, samples=8, rings=6, range_max=20.0, fx=8.0, fy=8.0, cx=3.5, cy=2.5,
     )  # fmt: skip
     wall = solid("/wall", Box((0.1, 10.0, 10.0)), at=at(3.1))
     post = solid("/post", Box((0.001, 0.2, 10.0)), at=at(2.001, 0.6))
     found = world(sensor, colliders=(wall, post)).sense("/points")
     assert int(found["height"]) == 6
     points = found["points"].reshape(6, 8, 3)
-    column, row = np.meshgrid((np.arange(8) + 0.5 - 4.0) / 8.0, (np.arange(6) + 0.5 - 3.0) / 8.0)
+    column, row = np.meshgrid((np.arange(8) - 3.5) / 8.0, (np.arange(6) - 2.5) / 8.0)
     # The post stands to the left: its face, 2 m ahead, spans -0.8 to -0.4 m.
     depth = np.where((column * 2.0 > -0.8) & (column * 2.0 < -0.4), 2.0, 3.0)
     np.testing.assert_allclose(points, np.stack([column * depth, row * depth, depth], axis=-1), atol=1e-5)
