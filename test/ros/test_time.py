@@ -14,7 +14,7 @@ from builtin_interfaces.msg import Time
 from rcl_interfaces.msg import ParameterType
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
-from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy, qos_profile_system_default
 from rclpy.serialization import serialize_message
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Imu, JointState
@@ -36,7 +36,8 @@ MS = 1_000_000
 STEP = 2 * MS
 FAST = BridgeOptions(real_time_factor=0.0)
 PAUSED = BridgeOptions(real_time_factor=0.0, start_paused=True)
-CLOCK_QOS = QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFORT)
+CLOCK_QOS = 100
+"""Depth: reliable, as subscriptions are by default."""
 
 
 def stamp_ns(time: Any) -> int:
@@ -83,7 +84,7 @@ def test_the_clock_runs_on_the_grid_that_stamps_are_on(start: Any, ros_harness: 
     ros_harness.wait_for(lambda: len(states.messages) > 20 and len(clock.messages) > 20, what="states")
     times = [stamp_ns(message.clock) for message in clock.messages]
     assert times == sorted(times)
-    # Time 0 is told while the bridge opens; best effort, some may be lost.
+    # Time 0 is told while the bridge opens.
     assert all(time % (10 * MS) == STEP for time in times if time), (
         "100 Hz of bridge time, from the first step"
     )
@@ -94,7 +95,18 @@ def test_the_clock_runs_on_the_grid_that_stamps_are_on(start: Any, ros_harness: 
     assert (row.authored_rate, row.type, row.state) == (100.0, "rosgraph_msgs/msg/Clock", "active")
 
 
-def test_once_in_each_domain_and_best_effort(
+@pytest.mark.parametrize(
+    "qos", [10, qos_profile_system_default, QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)]
+)
+def test_the_clock_is_heard_with_default_qos_and_as_rclpy_subscribes(
+    start: Any, ros_harness: Any, qos: Any
+) -> None:
+    clock = Heard(ros_harness, Clock, "/clock", qos)
+    start(states_plan(), PendulumBackend(STEP))
+    ros_harness.wait_for(lambda: len(clock.messages) > 3, what="/clock")
+
+
+def test_once_in_each_domain_and_reliable(
     start: Any, ros_harness: Any, domain_id: int, other_domain_id: int
 ) -> None:
     robots = (arm("/a", path="/a"), arm("/b", domain_id=other_domain_id, path="/b", row=1, index=1))
@@ -104,7 +116,7 @@ def test_once_in_each_domain_and_best_effort(
     assert sorted(row.domain_id for row in rows) == sorted([domain_id, other_domain_id])
     ros_harness.wait_for(lambda: ros_harness.node.count_publishers("/clock") > 0, what="/clock")
     (info,) = ros_harness.node.get_publishers_info_by_topic("/clock")
-    assert info.qos_profile.reliability == ReliabilityPolicy.BEST_EFFORT
+    assert info.qos_profile.reliability == ReliabilityPolicy.RELIABLE
     assert info.qos_profile.durability == DurabilityPolicy.VOLATILE
 
 

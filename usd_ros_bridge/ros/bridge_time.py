@@ -48,7 +48,8 @@ if TYPE_CHECKING:
 FACTOR = "real_time_factor"
 """The node's parameter that may be set while the bridge runs."""
 CLOCK_TOPIC = "/clock"
-CLOCK_QOS = QosPlan(reliability="best_effort", durability="volatile", depth=1)
+CLOCK_QOS = QosPlan(reliability="reliable", durability="volatile", depth=10)
+"""A subscription with ROS 2's default QoS hears it, as with ros_gz_bridge and Isaac Sim. rclpy's own is best effort."""
 _CHECK_NS = SECOND_NS
 
 # Plain CDR, little endian: builtin_interfaces/Time of whole seconds and nanoseconds.

@@ -402,7 +402,9 @@ def test_a_cloud_on_a_camera_is_that_of_its_pixels() -> None:
         assert ours == pytest.approx(pixel)
     assert (model.fx, model.cx, model.cy) == pytest.approx((640.0, 319.5, 239.5))
     assert (sensor.angle_min, sensor.angle_max) == pytest.approx((-math.atan(0.5), math.atan(0.5)))
-    assert (sensor.elevation_min, sensor.elevation_max) == pytest.approx((-math.atan(0.375), math.atan(0.375)))
+    assert (sensor.elevation_min, sensor.elevation_max) == pytest.approx(
+        (-math.atan(0.375), math.atan(0.375))
+    )
     assert (sensor.range_min, sensor.range_max, sensor.exclude_robot) == (pytest.approx(0.3), 9.0, False)
     assert sensor.body_from_sensor.translation == pytest.approx((1.0, 0.0, 0.5))
     assert np.abs(sensor.body_from_sensor.rotation) == pytest.approx([1.0, 0.0, 0.0, 0.0], abs=1e-9)

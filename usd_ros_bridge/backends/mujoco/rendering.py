@@ -297,7 +297,9 @@ class _RayGrid:
 
     def __init__(self, camera: CameraModel, step: int) -> None:
         self.step = step
-        columns, rows = (np.arange(0, size, step) + 0.5 * (step - 1) for size in (camera.width, camera.height))
+        columns, rows = (
+            np.arange(0, size, step) + 0.5 * (step - 1) for size in (camera.width, camera.height)
+        )
         self.shape = len(rows), len(columns)
         right, down = np.meshgrid((columns - camera.cx) / camera.fx, (rows - camera.cy) / camera.fy)
         self._local = np.stack([right.ravel(), -down.ravel(), np.full(right.size, -1.0)], axis=1)
