@@ -130,8 +130,10 @@ def test_topics_of_the_parameters_have_the_types_and_qos_that_nav2_asks_for(
         for name in ("controller_server", "bt_navigator")
     }
     assert odometry == {f"{NAMESPACE}/odom"}
-    # Nav2 subscribes to scans with the QoS of sensor data, to odometry and /clock with the default or weaker.
+    # Costmaps subscribe to scans with the QoS of sensor data, AMCL reliably since Kilted (message_filters' default).
+    # Nav2 subscribes to odometry and /clock with the default or weaker.
     for topic, type_name, profile in (
+        (f"{NAMESPACE}/scan", "sensor_msgs/msg/LaserScan", QoSProfile(depth=10)),
         (f"{NAMESPACE}/scan", "sensor_msgs/msg/LaserScan", qos_profile_sensor_data),
         (f"{NAMESPACE}/odom", "nav_msgs/msg/Odometry", QoSProfile(depth=10)),
         ("/clock", "rosgraph_msgs/msg/Clock", qos_profile_sensor_data),

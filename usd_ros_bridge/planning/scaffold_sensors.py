@@ -236,7 +236,8 @@ def _topic(path: str, name: str, message: str, rate: float) -> Opinion:
             name=name,
             type=message,
             publish_rate=rate,
-            reliability="best_effort",
+            # AMCL subscribes to scans reliably since Kilted. A best-effort subscription hears a reliable scan, too.
+            reliability="reliable" if message == LASER_SCAN else "best_effort",
             durability="volatile",
             history="keep_last",
             depth=QUEUE_DEPTH,

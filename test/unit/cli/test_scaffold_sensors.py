@@ -88,6 +88,7 @@ def test_a_lidar_and_an_imu_publish_in_the_frame_of_their_link(tmp_path: Path) -
     result = scaffold_text(robot_with_links(), tmp_path, "--lidar", "lidar_link", "--imu", "base_link")
     scan, imu = topic(result.plan, "/robot/scan"), topic(result.plan, "/robot/imu")
     assert (scan.type, scan.publish_rate, scan.frame_id) == (LASER_SCAN, 10.0, "lidar_link")
+    assert scan.qos.reliability == "reliable"
     assert (imu.type, imu.publish_rate, imu.frame_id) == (IMU, 100.0, "base_link")
     assert findings(result) == set()
 
