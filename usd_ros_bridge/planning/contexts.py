@@ -220,6 +220,14 @@ def _parent_frame(record: ContextRecord, outer: Context | None, findings: Diagno
             "use letters, digits and '_', no leading slash",
             attribute="ros:context:parent_frame",
         )
+    elif remark := names.colon_remark([valid]):
+        findings.warning(
+            "2.1.parent_frame",
+            record.path,
+            remark,
+            names.COLON_REMEDY,
+            attribute="ros:context:parent_frame",
+        )
     return valid
 
 

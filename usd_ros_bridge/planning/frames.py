@@ -405,6 +405,18 @@ class FramePlanner:
                     table.claim(odom, "")
             use_isaac = self._options.isaac_names or context.path in self._contexts.without_ros
             self._name(draft, table, links.get(draft.path, "") if use_isaac else "")
+        # Names that a converter kept are the robot's own, and need no remark.
+        with_colon = {
+            draft.name: draft.path
+            for draft in self._drafts.values()
+            if ":" in draft.name and (self._authored_id(draft.path) or draft.path in links)
+        }
+        if with_colon:
+            path = next(iter(with_colon.values()))
+            attribute = "ros:frame:id" if self._authored_id(path) else ""
+            self._findings.warning(
+                "2.7.id", path, names.colon_remark(with_colon), names.COLON_REMEDY, attribute=attribute
+            )
 
     def _name(self, draft: FrameDraft, table: names.UniqueNames, isaac: str) -> None:
         path = draft.path

@@ -151,7 +151,22 @@ def draft_interfaces(
             except CONTAINED as error:
                 findings.internal(record.path, "planning this interface", error)
     _check_placement(drafts, index, findings)
+    _check_overridden_frames(drafts, findings)
     return drafts
+
+
+def _check_overridden_frames(drafts: Iterable[InterfaceDraft], findings: DiagnosticCollector) -> None:
+    """Report the overrides of frame ids that have a colon: once for all."""
+    paths = {draft.override_frame_id: draft.path for draft in drafts if ":" in draft.override_frame_id}
+    if paths:
+        first = next(iter(paths))
+        findings.warning(
+            "2.4.override_frame_id",
+            paths[first],
+            names.colon_remark(paths),
+            names.COLON_REMEDY,
+            attribute="ros:topic:override_frame_id",
+        )
 
 
 class _Drafter:

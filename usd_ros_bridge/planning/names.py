@@ -6,11 +6,12 @@ What ROS 2 accepts, how namespaces join, valid and unique names; parents of path
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
+from typing import Final
 
-from usd_ros_bridge.errors import MAX_CANDIDATES, nearest, question_about
+from usd_ros_bridge.errors import MAX_CANDIDATES, nearest, question_about, quoted
 from usd_ros_bridge.model.plan import InterfaceKind
 
 
@@ -121,7 +122,7 @@ _TOKEN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _TYPE = re.compile(r"[A-Za-z][A-Za-z0-9_]*/(msg|srv|action)/[A-Za-z][A-Za-z0-9_]*\Z")
 _SHORT_TYPE = re.compile(r"([A-Za-z][A-Za-z0-9_]*)/([A-Za-z][A-Za-z0-9_]*)\Z")
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_]")
-_NOT_IN_A_FRAME_ID = re.compile(r"[^A-Za-z0-9_./-]")
+_NOT_IN_A_FRAME_ID = re.compile(r"[^A-Za-z0-9_.:/-]")
 _OF_GEOMETRY = re.compile(
     r"(?<![a-z])(visuals?|collisions?|colliders?|geometry|geometries|geoms?|mesh(es)?|looks|materials?|lights?)(?![a-z])",
     re.IGNORECASE,
@@ -204,6 +205,18 @@ def valid_name(text: str) -> str:
 def valid_frame_id(text: str) -> str:
     """Return `text` as a frame id that tf2 accepts: no leading slash, no white space, no control characters."""
     return _NOT_IN_A_FRAME_ID.sub("_", text)[:MAX_NAME].lstrip("/")
+
+
+COLON_REMEDY: Final = "use letters, digits and '_', or leave it: tf2 takes it"
+
+
+def colon_remark(frame_ids: Iterable[str]) -> str:
+    """Return a remark on frame ids with a colon, "" if none has one. tf2 takes them, and simulators write them."""
+    found = list(dict.fromkeys(each for each in frame_ids if ":" in each))
+    if not found:
+        return ""
+    more = f"; so have {len(found) - 1} more" if len(found) > 1 else ""
+    return f"the frame id {quoted(found[0])} has a colon{more}: it is used as authored; some tools refuse it"
 
 
 def holds_geometry(name: str) -> bool:

@@ -193,6 +193,27 @@ def test_two_authored_ids_that_are_equal_are_an_error() -> None:
     assert found(plan, "2.7.id")[0].severity == "error"
 
 
+def test_ids_with_a_colon_are_used_as_authored_with_one_warning_for_all() -> None:
+    stage = Stage()
+    stage.context(parent_frame="site:map")
+    stage.frame("/robot/f", id="cell::tool")
+    stage.frame("/robot/g", id="cell::flange")
+    stage.topic("/robot/f/imu", "sensor_msgs/msg/Imu", override_frame_id="cell::imu")
+    stage.topic("/robot/g/imu", "sensor_msgs/msg/Imu", name="other", override_frame_id="cell::other")
+    plan = stage.plan()
+    assert list(frames(plan)) == ["robot", "cell::tool", "cell::flange"]
+    assert plan.robots[0].parent_frame == frames(plan)["robot"].parent == "site:map"
+    assert [topic.frame_id for topic in plan.topics] == ["cell::imu", "cell::other"]
+    for code, path, first in (
+        ("2.7.id", "/robot/f", "cell::tool"),
+        ("2.1.parent_frame", "/robot", "site:map"),
+        ("2.4.override_frame_id", "/robot/f/imu", "cell::imu"),
+    ):
+        (diagnostic,) = found(plan, code)
+        assert (diagnostic.severity, diagnostic.path) == ("warning", path)
+        assert first in diagnostic.message
+
+
 @each_case(("authored", "used"), [("has space", "has_space"), ("/lead", "lead"), ("///", "f")])
 def test_ids_that_tf2_would_not_take_are_made_valid(authored: str, used: str) -> None:
     stage = Stage()

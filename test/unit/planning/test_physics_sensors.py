@@ -116,6 +116,19 @@ def test_a_turn_does_not_repeat_its_first_ray_whatever_the_samples() -> None:
     assert np.rad2deg(sensor.angle_max) == pytest.approx(359.5)
 
 
+@each_case(
+    ("first", "last", "turn"),
+    [(-180.0, 180.1, 360.0), (-180.0, 180.0, 360.0), (0.0, 360.0008, 360.0), (-90.0, 90.1, 180.1)],
+)
+def test_a_span_of_a_little_more_than_a_turn_is_one(first: float, last: float, turn: float) -> None:
+    ends = f"double lidar:angle_min = {first}", f"double lidar:angle_max = {last}"
+    for type_name in ("sensor_msgs/msg/LaserScan", "sensor_msgs/msg/PointCloud2"):
+        sensor, plan = planned(type_name, *ends)
+        assert isinstance(sensor, RaySensor)
+        assert np.rad2deg(sensor.angle_max - sensor.angle_min) == pytest.approx(turn, abs=1e-9)
+        assert not found(plan)
+
+
 def test_cloud_by_default_and_as_authored() -> None:
     sensor, _ = planned("sensor_msgs/msg/PointCloud2")
     assert isinstance(sensor, RaySensor)
@@ -142,6 +155,7 @@ def test_cloud_by_default_and_as_authored() -> None:
         ("double lidar:angle_min = inf", "angle_min", -np.pi),
         ("double lidar:angle_max = -200", "angle_max", np.deg2rad(179.0)),
         ("double lidar:angle_max = 200", "angle_max", np.deg2rad(179.0)),
+        ("double lidar:angle_max = 180.11", "angle_max", np.deg2rad(179.0)),
         ("double lidar:noise_stddev = -0.1", "noise_stddev", 0.0),
         ('string lidar:samples = "many"', "samples", 360),
         ('string lidar:exclude_robot = "yes"', "exclude_robot", True),

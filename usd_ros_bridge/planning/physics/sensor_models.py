@@ -29,6 +29,8 @@ from usd_ros_bridge.spatial.scalar import Vector3
 
 MAX_RAYS: Final = 1 << 20
 MAX_RINGS: Final = 4096
+FULL_TURN: Final = 360.1
+"""Degrees that are still one turn: 2 * 3.1416 rad are 360.0008 degrees, and datasheets round more roughly."""
 DEPTH_ENCODING: Final = "32FC1"
 COLOR_ENCODING: Final = "rgb8"
 RADIATIONS: Final = ("ultrasound", "infrared")
@@ -61,7 +63,9 @@ def lidar(common: dict[str, Any], values: SensorValues, *, rings: bool) -> Senso
     # A full turn that does not repeat its first ray, unless both ends are authored.
     first = values.number("angle_min", -180.0, low=-360.0, high=360.0)
     turn = 360.0 * (samples - 1) / samples
-    last = values.number("angle_max", first + turn, low=-360.0, high=360.0 + 360.0)
+    last = values.number("angle_max", first + turn, low=-360.0, high=360.0 + FULL_TURN)
+    if first + 360.0 < last <= first + FULL_TURN:
+        last = first + 360.0
     if not first <= last <= first + 360.0:
         values.refuse("angle_max", f"a number of angle_min ({first:g}) to angle_min + 360", first + turn)
         last = first + turn
