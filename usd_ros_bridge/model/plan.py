@@ -305,6 +305,7 @@ class TopicPlan(InterfacePlan):
         publish_rate: Hz; None for subscriptions.
         frame_id: header.frame_id of its messages.
         child_frame_id: The body's frame id for types that name a child (Odometry, TransformStamped), else "".
+        body_from_child: That frame in the body.
         qos: Resolved quality of service.
         dofs: Layout rows of the joints of this interface's context, in the order of JointState: of the whole robot, or
             of a nested context alone.
@@ -317,6 +318,7 @@ class TopicPlan(InterfacePlan):
     publish_rate: float | None = None
     frame_id: str = ""
     child_frame_id: str = ""
+    body_from_child: Pose = IDENTITY_POSE
     qos: QosPlan = QosPlan()
     dofs: tuple[int, ...] = ()
     joints: tuple[str, ...] = ()

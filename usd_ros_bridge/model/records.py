@@ -110,6 +110,7 @@ class ContextRecord(Record):
     namespace: str | None = attribute("ros:context:namespace", "string")
     domain_id: int | None = attribute("ros:context:domain_id", "int")
     parent_frame: str | None = attribute("ros:context:parent_frame", "string", "world")
+    base_transform: str | None = attribute("usd_ros_bridge:base_transform", "token", "auto")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +129,7 @@ class TopicRecord(Record):
     depth: int | None = attribute("ros:topic:qos:depth", "int", 10)
     starts_enabled: bool | None = attribute("ros:topic:starts_enabled", "bool", True)
     source: tuple[str, ...] | None = attribute("usd_ros_bridge:source", "rel")
+    child_frame_id: str | None = attribute("usd_ros_bridge:odometry:child_frame_id", "string", "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

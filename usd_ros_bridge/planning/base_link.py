@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from usd_ros_bridge.model.controller_schemas import CONTROLLERS, schema_name
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.message_types import ODOMETRY
 from usd_ros_bridge.model.plan import ControllerPlan
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.options import PlanOptions
+from usd_ros_bridge.planning.contexts import BASE_TRANSFORM, Context
 from usd_ros_bridge.planning.interfaces import InterfaceDraft
 from usd_ros_bridge.planning.kinematics.joint_graph import RobotTree
 from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel
@@ -120,27 +122,42 @@ def odometry_owners(plans: Iterable[ControllerPlan], interfaces: Iterable[Interf
 
 
 def resolve_base_transforms(
-    bases: Sequence[Base], owners: Mapping[int, str], options: PlanOptions
+    bases: Sequence[Base],
+    contexts: Sequence[Context],
+    owners: Mapping[int, str],
+    options: PlanOptions,
+    findings: DiagnosticCollector,
 ) -> tuple[list[BaseTransform], dict[int, str]]:
     """Return each robot's base transform, and the odometry frame of those whose base has an odometry parent.
 
     Args:
         bases: Bases of the robots.
+        contexts: Their outermost contexts: what they author counts where the caller leaves the choice (`auto`).
         owners: Odometry frame of the robots that a differential drive owns.
         options: The caller's choice.
+        findings: Collector of faults.
     """
     transforms: list[BaseTransform] = []
     odom_frames: dict[int, str] = {}
-    for robot, base in enumerate(bases):
+    for robot, (base, context) in enumerate(zip(bases, contexts, strict=True)):
+        wanted = context.base_transform if options.base_transform == "auto" else options.base_transform
         chosen: BaseTransform = "ground_truth"
-        if options.base_transform == "none":
+        if wanted == "none":
             # Of a robot that is anchored: its place in the world.
             chosen = "none"
         elif base.free:
-            if options.base_transform != "auto":
-                chosen = options.base_transform
+            if wanted != "auto":
+                chosen = wanted
             elif robot in owners:
                 chosen = "odometry"
+        elif context.base_transform == "odometry":
+            findings.warning(
+                "2.1.base_transform",
+                context.path,
+                "base_transform 'odometry' has no effect: the robot has no base that moves",
+                "remove it, or free the base",
+                attribute=BASE_TRANSFORM,
+            )
         if chosen == "odometry":
             odom_frames[robot] = owners.get(robot, "odom")
         transforms.append(chosen)

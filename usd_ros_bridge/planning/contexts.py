@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Final, cast, get_args
 
-from usd_ros_bridge.errors import OptionError, quoted
+from usd_ros_bridge.errors import OptionError, one_of, quoted
 from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.plan import WORLD
 from usd_ros_bridge.model.records import ContextRecord, Record
 from usd_ros_bridge.model.stage import StageRecords
-from usd_ros_bridge.options import PlanOptions
+from usd_ros_bridge.options import BaseTransform, PlanOptions
 from usd_ros_bridge.planning import names
 from usd_ros_bridge.planning.names import Nearest, is_below, parent_path, prim_name
 
@@ -19,6 +20,9 @@ MAX_DOMAIN = 232
 
 MAX_DOMAINS = 16
 """Domains that one process serves at most; each costs a rclpy Context with threads of its own."""
+
+
+BASE_TRANSFORM: Final = "usd_ros_bridge:base_transform"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +36,7 @@ class Context:
         domain_id: Effective domain id, None for the process's default.
         root: Path of the outermost context.
         parent_frame: Parent of the outermost context's frame.
+        base_transform: Source of the robot's base transform, as authored on the outermost context; auto where it is not.
         label: Name that distinguishes it from its neighbours: its own namespace as one word, else its prim's name.
         unserved: Why all interfaces in it must stay disabled, "" where they need not.
     """
@@ -42,6 +47,7 @@ class Context:
     domain_id: int | None
     root: str
     parent_frame: str
+    base_transform: BaseTransform = "auto"
     label: str = ""
     unserved: str = ""
 
@@ -168,6 +174,7 @@ def _resolve(
         domain_id=_domain(record, outer, findings),
         root=outer.root if outer else record.path,
         parent_frame=_parent_frame(record, outer, findings),
+        base_transform=_base_transform(record, outer, findings),
         label=names.valid_name(segment.strip("/").replace("/", "_") or prim_name(record.path)),
     )
 
@@ -229,6 +236,33 @@ def _parent_frame(record: ContextRecord, outer: Context | None, findings: Diagno
             attribute="ros:context:parent_frame",
         )
     return valid
+
+
+def _base_transform(
+    record: ContextRecord, outer: Context | None, findings: DiagnosticCollector
+) -> BaseTransform:
+    authored, choices = record.base_transform, get_args(BaseTransform)
+    if authored is None:
+        return outer.base_transform if outer else "auto"
+    if outer:
+        findings.warning(
+            "2.1.base_transform",
+            record.path,
+            f"base_transform {quoted(authored)} of a nested context is ignored",
+            f"author it on the outermost context {outer.root}",
+            attribute=BASE_TRANSFORM,
+        )
+        return outer.base_transform
+    if authored not in choices:
+        findings.error(
+            "2.1.base_transform",
+            record.path,
+            f"base_transform {quoted(authored)} is unknown; auto is used",
+            one_of(authored, choices),
+            attribute=BASE_TRANSFORM,
+        )
+        return "auto"
+    return cast(BaseTransform, authored)
 
 
 def _check_namespaces(

@@ -16,6 +16,7 @@ from usd_ros_bridge.model.message_types import (
     CLOCK,
     JOINT_STATE,
     MESSAGE_TYPES,
+    ODOMETRY,
     TypeCatalog,
     TypeListing,
     is_of_simulation,
@@ -42,6 +43,8 @@ from usd_ros_bridge.planning.stage_index import StageIndex
 from usd_ros_bridge.ranges import RATE
 
 SOURCE: Final = "usd_ros_bridge:source"
+OVERRIDE: Final = "ros:topic:override_frame_id"
+CHILD: Final = "usd_ros_bridge:odometry:child_frame_id"
 
 
 def source_fault(record: TopicRecord, types: Mapping[str, str]) -> tuple[str, str]:
@@ -102,6 +105,7 @@ class InterfaceDraft:
         starts_enabled: As authored.
         publish_rate: Hz, None for everything but publishers.
         override_frame_id: As authored, made valid.
+        child_frame_id: As authored for Odometry, made valid.
         qos: Resolved quality of service of a topic.
         implicit: Whether the bridge added it.
         source: Path of the attribute whose value a publisher shows, "" for none.
@@ -118,6 +122,7 @@ class InterfaceDraft:
     starts_enabled: bool = True
     publish_rate: float | None = None
     override_frame_id: str = ""
+    child_frame_id: str = ""
     qos: QosPlan = field(default_factory=QosPlan)
     implicit: bool = False
     source: str = ""
@@ -156,17 +161,18 @@ def draft_interfaces(
 
 
 def _check_overridden_frames(drafts: Iterable[InterfaceDraft], findings: DiagnosticCollector) -> None:
-    """Report the overrides of frame ids that have a colon: once for all."""
-    paths = {draft.override_frame_id: draft.path for draft in drafts if ":" in draft.override_frame_id}
-    if paths:
-        first = next(iter(paths))
-        findings.warning(
-            "2.4.override_frame_id",
-            paths[first],
-            names.colon_remark(paths),
-            names.COLON_REMEDY,
-            attribute="ros:topic:override_frame_id",
-        )
+    """Report the frame ids of topics that have a colon: once for all of a kind."""
+    of_kind: dict[tuple[str, str], dict[str, str]] = {}
+    for draft in drafts:
+        for frame_id, code, attribute in (
+            (draft.override_frame_id, "2.4.override_frame_id", OVERRIDE),
+            (draft.child_frame_id, "2.4.child_frame_id", CHILD),
+        ):
+            if ":" in frame_id:
+                of_kind.setdefault((code, attribute), {}).setdefault(frame_id, draft.path)
+    for (code, attribute), paths in of_kind.items():
+        path = next(iter(paths.values()))
+        findings.warning(code, path, names.colon_remark(paths), names.COLON_REMEDY, attribute=attribute)
 
 
 class _Drafter:
@@ -230,7 +236,10 @@ class _Drafter:
                 draft,
                 qos=qos,
                 publish_rate=record.publish_rate if record.role == "publisher" else None,
-                override_frame_id=self._override(record),
+                override_frame_id=self._frame_id(
+                    record, record.override_frame_id, "2.4.override_frame_id", OVERRIDE
+                ),
+                child_frame_id=self._child_frame_id(record),
                 source=record.source[0] if record.source and record.role == "publisher" else "",
             )
         reason = next(filter(None, reasons), "")
@@ -344,18 +353,31 @@ class _Drafter:
         if attribute not in record.invalid:
             self._findings.error(code, record.path, fault, remedy, attribute=attribute)
 
-    def _override(self, record: TopicRecord) -> str:
-        authored = record.override_frame_id or ""
-        valid = names.valid_frame_id(authored)
-        if valid != authored:
+    def _frame_id(self, record: TopicRecord, authored: str | None, code: str, attribute: str) -> str:
+        valid = names.valid_frame_id(authored or "")
+        if valid != (authored or ""):
             self._findings.warning(
-                "2.4.override_frame_id",
+                code,
                 record.path,
-                f"override_frame_id {quoted(authored)} is no frame id; {quoted(valid)} is used",
+                f"{attribute.rpartition(':')[2]} {quoted(authored)} is no frame id; {quoted(valid)} is used",
                 "use letters, digits and '_', no leading slash",
-                attribute="ros:topic:override_frame_id",
+                attribute=attribute,
             )
         return valid
+
+    def _child_frame_id(self, record: TopicRecord) -> str:
+        if not record.child_frame_id:
+            return ""
+        if (record.type, record.role) != (ODOMETRY, "publisher"):
+            self._findings.warning(
+                "2.4.child_frame_id",
+                record.path,
+                f"only publishers of {ODOMETRY} have a child frame of their own; it is ignored",
+                "remove it",
+                attribute=CHILD,
+            )
+            return ""
+        return self._frame_id(record, record.child_frame_id, "2.4.child_frame_id", CHILD)
 
 
 def _types_like(type_name: str, installed: Collection[str]) -> str:

@@ -116,7 +116,11 @@ def _plan_robots(
         index, contexts, kinematics, robot_joints, bases, interfaces, findings
     )
     base_transforms, odom_frames = resolve_base_transforms(
-        bases, odometry_owners(controllers, interfaces), options
+        bases,
+        [robot.context for robot in kinematics.robots],
+        odometry_owners(controllers, interfaces),
+        options,
+        findings,
     )
 
     body_rows = assign_rows(index, kinematics, bases, controllers, needing)

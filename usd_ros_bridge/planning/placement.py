@@ -25,7 +25,7 @@ from usd_ros_bridge.planning.interfaces import InterfaceDraft
 from usd_ros_bridge.planning.names import Nearest
 from usd_ros_bridge.planning.robot_joints import RobotJoints
 from usd_ros_bridge.planning.stage_index import StageIndex, as_poses
-from usd_ros_bridge.spatial.pose import Pose
+from usd_ros_bridge.spatial.pose import IDENTITY_POSE, Pose
 from usd_ros_bridge.spatial.transforms import IDENTITY
 
 
@@ -167,11 +167,13 @@ class InterfacePlacer:
             dofs = self.joints.reported(draft.path) if plan is not None else ()
         if draft.role == "subscription":
             dofs = tuple(dof for dof in dofs if dof.mimic is None)
+        child, body_from_child = self._child(draft, plan, body)
         return TopicPlan(
             **common,
             publish_rate=draft.publish_rate,
             frame_id=self._frame_id(draft, plan),
-            child_frame_id=self._child_frame_id(draft, plan, body),
+            child_frame_id=child,
+            body_from_child=body_from_child,
             qos=draft.qos,
             dofs=tuple(dof.row for dof in dofs),
             joints=self._local_names(draft, dofs),
@@ -200,12 +202,16 @@ class InterfacePlacer:
         frame = self.frames.at(draft.path)
         return top if frame is None else prefix + frame.id
 
-    def _child_frame_id(self, draft: InterfaceDraft, robot: RobotPlan | None, body: str) -> str:
+    def _child(self, draft: InterfaceDraft, robot: RobotPlan | None, body: str) -> tuple[str, Pose]:
+        """Return the child frame of a message, and `body_from_child`: the authored one, else that of the body."""
         if not message_type(draft.type).has_child_frame:
-            return ""
+            return "", IDENTITY_POSE
         frame = self.frames.at(body) if body else self.frames.at(draft.path)
-        return (
-            ""
-            if frame is None
-            else header_prefix("" if robot is None else robot.namespace, self.options) + frame.id
-        )
+        if draft.child_frame_id:
+            own = () if robot is None else robot.frames
+            frame = next((each for each in own if each.id == draft.child_frame_id), None)
+        if frame is None:
+            return draft.child_frame_id, IDENTITY_POSE
+        child = header_prefix("" if robot is None else robot.namespace, self.options) + frame.id
+        carried = body in self.body_rows and frame.carrier == self.body_rows[body]
+        return child, frame.carrier_from_frame if carried else IDENTITY_POSE

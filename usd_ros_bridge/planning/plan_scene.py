@@ -114,7 +114,7 @@ def _is_stretched(record: CameraRecord, model: CameraModel) -> bool:
     if record.vertical_aperture is None:
         return False
     shape = fallback(record, "horizontal_aperture") / record.vertical_aperture
-    return abs(shape * model.height / model.width - 1.0) > SAME_SHAPE
+    return bool(abs(shape * model.height / model.width - 1.0) > SAME_SHAPE)
 
 
 def _report_apertures(

@@ -88,6 +88,7 @@ COMPUTED: dict[tuple[str, str], Callable[[], set[str]]] = {
     ("properties.py", "slot.code"): lambda: set().union(*wrong_type_codes().values()),
     ("qos.py", "f'2.4.qos.{field}'"): lambda: {f"2.4.qos.{field}" for field in constant("qos.py", "_VALUES")},
     ("actuation.py", "fault.code"): lambda: set(actuation.REPORTED_AT_RUN_TIME),
+    ("interfaces.py", "code"): lambda: {"2.4.override_frame_id", "2.4.child_frame_id"},
     ("interfaces.py", "f'{_SECTION[kind]}.role'"): lambda: {
         f"{section}.role" for section in constant("interfaces.py", "_SECTION").values()
     },

@@ -94,8 +94,8 @@ def test_rounding_of_transforms_and_the_sign_of_quaternions_are_no_difference() 
         ("/rover/lidar_link", "ros:topic:qos:depth", 7, "topic", {"qos.depth": (5, 7)}),
         ("/rover/lidar_link", "ros:topic:name", "laser", "topic", {"name": ("/rover/scan", "/rover/laser")}),
         (
-            "/rover/lidar_link", "ros:topic:qos:reliability", "reliable", "topic",
-            {"qos.reliability": ("best_effort", "reliable")},
+            "/rover/lidar_link", "ros:topic:qos:reliability", "best_effort", "topic",
+            {"qos.reliability": ("reliable", "best_effort")},
         ),
         (
             "/rover/imu_link", "ros:topic:override_frame_id", "map", "topic", {"frame_id": ("imu_link", "map")},

@@ -562,6 +562,44 @@ def test_base_transform(option: str, drive: bool, expected: str, parent: str) ->
     assert topics(plan)["/robot/odom"].child_frame_id == "base"
 
 
+@each_case(
+    ("authored", "option", "expected"),
+    [
+        ("ground_truth", "auto", "ground_truth"),
+        ("odometry", "auto", "odometry"),
+        ("none", "auto", "none"),
+        ("auto", "auto", "odometry"),
+        ("none", "ground_truth", "ground_truth"),
+        ("truth", "auto", "odometry"),
+    ],
+)
+def test_a_context_says_where_the_base_transform_comes_from_and_the_caller_has_the_last_word(
+    authored: str, option: str, expected: str
+) -> None:
+    stage = Stage()
+    stage.context(base_transform=authored)
+    rover(stage, context=False)
+    stage.controller(diff_drive())
+    plan = stage.plan(base_transform=option)
+    assert plan.robots[0].base_transform == expected
+    assert [each.severity for each in found(plan, "2.1.base_transform")] == (
+        ["error"] if authored == "truth" else []
+    )
+
+
+def test_a_base_transform_without_effect_is_said() -> None:
+    stage = Stage()
+    stage.context(base_transform="odometry")
+    arm(stage, context=False)
+    stage.context("/robot/link_1", "tool", base_transform="none")
+    plan = stage.plan()
+    assert plan.robots[0].base_transform == "ground_truth"
+    assert [(each.severity, each.path) for each in found(plan, "2.1.base_transform")] == [
+        ("warning", "/robot/link_1"),
+        ("warning", "/robot"),
+    ]
+
+
 @each_case("change", [{"starts_enabled": False}, {"odom": None}, {"odom": ("/robot/nowhere",)}])
 def test_only_an_active_drive_with_odometry_owns_the_base(change: Any) -> None:
     stage = rover()

@@ -352,6 +352,31 @@ def test_authored_qos_stays() -> None:
 # --- Frames, bodies, joints --------------------------------------------------------------------------------------
 
 
+def test_odometry_has_the_child_frame_that_is_authored() -> None:
+    stage = Stage()
+    stage.context()
+    stage.body("/robot/base")
+    stage.frame("/robot/base/tip", (0.5, 0.0, 0.1), id="tip")
+    odometry = "nav_msgs/msg/Odometry"
+    for name, child in (("a", None), ("b", "tip"), ("c", "chassis"), ("d", "two words"), ("e", "cell:x")):
+        stage.topic(f"/robot/base/{name}", odometry, child_frame_id=child)
+    stage.topic("/robot/base/imu", "sensor_msgs/msg/Imu", child_frame_id="tip")
+    plan = stage.plan(tf_output="global")
+    children = {
+        each.path[-1]: (each.child_frame_id, each.body_from_child.translation) for each in plan.topics
+    }
+    origin = (0.0, 0.0, 0.0)
+    assert children == {
+        "a": ("robot/base", origin),
+        "b": ("robot/tip", (0.5, 0.0, 0.1)),
+        "c": ("chassis", origin),
+        "d": ("two_words", origin),
+        "e": ("cell:x", origin),
+        "u": ("", origin),
+    }
+    assert [each.path[-1] for each in found(plan, "2.4.child_frame_id")] == ["d", "u", "e"]
+
+
 def sensors() -> Stage:
     stage = arm()
     stage.frame("/robot/link_1/sensor_frame", (0.1, 0.0, 0.0))

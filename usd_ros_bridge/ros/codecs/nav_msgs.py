@@ -11,33 +11,43 @@ from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.ros.codecs.encoding import Encoding, MessageCodec, NoSourceError, Values
 from usd_ros_bridge.runtime.frame_poses import WORLD
 from usd_ros_bridge.runtime.snapshot import Snapshot
-from usd_ros_bridge.spatial.scalar import Floats, finite, relative
+from usd_ros_bridge.spatial.scalar import Floats, compose, finite, in_axes, relative, velocity_at
+from usd_ros_bridge.spatial.pose import IDENTITY_POSE
 from usd_ros_bridge.spatial.transforms import FloatArray
 
 
-def encode_odometry(topic: TopicPlan, plan: BridgePlan) -> Encoding:
-    """Odometry of a robot's base: by its drive's controller where there is one, else of the body, exact.
+_UNTURNED = (0.0, 0.0, 0.0, 1.0)
 
-    The pose is that since the start (REP 105), the twist is in the child frame; covariances that nobody gives stay
-    zero.
+
+def encode_odometry(topic: TopicPlan, plan: BridgePlan) -> Encoding:
+    """Odometry: what a drive's controller measures for a topic that the drive names, else the true motion of the body.
+
+    The pose is that of the child frame since the start (REP 105), the twist is in the child frame; covariances that
+    nobody gives stay zero.
     """
     row = topic.body
     driven = any(topic.path in each.interfaces for each in plan.controllers)
     if row == WORLD and not driven:
         raise NoSourceError("no rigid body is at or above it")
     robot = topic.robot
+    child = topic.body_from_child
+    body_from_child = None if child == IDENTITY_POSE else (*child.translation, *child.rotation)
     covariances: list[Floats] = []
 
     def values(snapshot: Snapshot) -> Values | None:
-        odometry = snapshot.odometry(robot)
+        odometry = snapshot.odometry(robot) if driven else None
         if odometry is not None:
             covariances[:] = (odometry.pose_covariance, odometry.twist_covariance)
             pose, twist = odometry.pose, odometry.twist
             return (pose, twist) if finite(pose) and finite(twist) else None
         if row == WORLD:
             return None
-        pose = relative(snapshot.start_pose(row), snapshot.body(row))
-        return (pose, snapshot.local_twist(row)) if finite(pose) else None
+        start, now, twist = snapshot.start_pose(row), snapshot.body(row), snapshot.local_twist(row)
+        if body_from_child is not None:
+            start, now = compose(start, body_from_child), compose(now, body_from_child)
+            twist = in_axes(body_from_child[3:], velocity_at(_UNTURNED, twist, body_from_child[:3]))
+        pose = relative(start, now)
+        return (pose, twist) if finite(pose) else None
 
     def prepare(message: Any, values: Values) -> None:  # noqa: ARG001 - Encoding.prepare
         message.child_frame_id = topic.child_frame_id

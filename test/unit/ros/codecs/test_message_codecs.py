@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from geometry_msgs.msg import AccelStamped, PoseStamped, TransformStamped, TwistStamped, WrenchStamped
 from nav_msgs.msg import Odometry
+from numpy.testing import assert_allclose
 from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import (
     CameraInfo,
@@ -28,11 +29,13 @@ from sensor_msgs.msg import (
 )
 from std_msgs.msg import Bool, String
 
-from builders.plans import PlanBuilder
+from builders.plans import PlanBuilder, rover
 from case_tables import each_case
 from ros_plans import CAMERA, plan, topic
+from usd_ros_bridge.backends.kinematic import KinematicBackend
 from usd_ros_bridge.backends.null import NullBackend
 from usd_ros_bridge.model.message_types import MESSAGE_TYPES, is_own_type
+from usd_ros_bridge.model.plan import ControllerPlan
 from usd_ros_bridge.model.state import SensorSample
 from usd_ros_bridge.ros.codecs import ACTIONS, CODECS, NO_CODEC
 from usd_ros_bridge.ros.codecs.encoding import NoSourceError
@@ -48,6 +51,7 @@ from usd_ros_bridge.runtime.odometry import Odometry as OdometryValues
 from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.spatial import scalar
 from usd_ros_bridge.spatial.pose import Pose
+from usd_ros_bridge.spatial.transforms import compose
 
 SPIN = np.array([1.0, 0.0, 0.0, 0.0, 0.0, 2.0])
 
@@ -226,6 +230,71 @@ def test_odometry_and_imu_have_the_twist_in_their_own_frame(encode):
     imu = encode("sensor_msgs/msg/Imu", Imu(), body_from_prim=Pose((1.0, 0.0, 0.0)))
     force = imu.linear_acceleration
     assert [force.x, force.y, force.z] == pytest.approx([-4.0, 0.0, 9.81], abs=1e-9)
+
+
+def test_odometry_is_that_of_the_child_frame(encode):
+    shown = encode(
+        "nav_msgs/msg/Odometry", Odometry(), child_frame_id="tip", body_from_child=Pose((1.0, 0.0, 0.0))
+    )
+    linear, angular = shown.twist.twist.linear, shown.twist.twist.angular
+    # 2 rad/s carry a point 1 m ahead to the left; the base itself goes to the right at 1 m/s.
+    assert [linear.x, linear.y, angular.z] == pytest.approx([0.0, 1.0, 2.0], abs=1e-9)
+
+
+class Slipping(KinematicBackend):
+    """A rover that nobody commands: in a second it goes 1 m ahead or turns by 1 rad; its wheels turn by 0.8 m."""
+
+    capabilities = replace(KinematicBackend.capabilities, commands=False)
+
+    def __init__(self, *, turning):
+        super().__init__()
+        self.turning = turning
+
+    def step(self, time_ns, commands):
+        state = super().step(time_ns, commands)
+        gone = (time_ns - 1) * 1e-9
+        state.joint_position[:2] = 0.8 / 0.05 * gone
+        place = (
+            [0.0, 0.0, 0.0, 0.0, 0.0, np.sin(gone / 2), np.cos(gone / 2)]
+            if self.turning
+            else [gone, *[0.0] * 5, 1.0]
+        )
+        state.body_pose[0] = compose(self.start, np.array(place))
+        return state
+
+    def open(self, context):
+        super().open(context)
+        self.start = context.plan.layout.body_pose[0].copy()
+
+
+@pytest.mark.parametrize("turning", [False, True])
+def test_odometry_that_no_drive_names_is_the_true_motion_of_the_body(turning):
+    builder = PlanBuilder()
+    robot = rover(builder).robots[-1]
+    robot.options["base_transform"] = "odometry"
+    reckoned = robot.topic("odom", "nav_msgs/msg/Odometry", "publisher", child_frame_id="base_link")
+    robot.topic("truth", "nav_msgs/msg/Odometry", "publisher", child_frame_id="base_link")
+    tip = {"child_frame_id": "tip", "body_from_child": Pose((0.5, 0.0, 0.2))}
+    robot.topic("tip", "nav_msgs/msg/Odometry", "publisher", **tip)
+    wheels = ("left_wheel_joint", "right_wheel_joint")
+    parameters = {
+        "wheel_separation": 0.4, "wheel_radius": 0.05, "left_wheels": wheels[:1], "right_wheels": wheels[1:],
+        "cmd_vel_timeout": 0.5,
+    }  # fmt: skip
+    robot.controller("drive", "RosControlDiffDriveAPI", wheels, interfaces=[reckoned], parameters=parameters)
+    made = builder.build()
+    odom, truth, at_tip = (CODECS[each.type].encode(each, made) for each in made.topics)
+    with Runtime(made, Slipping(turning=turning)) as runtime:
+        for tick in range(11):
+            assert runtime.tick(1 + tick * 100_000_000)
+        snapshot = runtime.snapshot
+        assert_allclose(odom.values(snapshot)[0], [0.8, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0], atol=1e-9)
+        half = 0.5 if turning else 0.0
+        turned = [0.0, 0.0, np.sin(half), np.cos(half)]
+        gone = 0.0 if turning else 1.0
+        assert_allclose(truth.values(snapshot)[0], [gone, 0.0, 0.0, *turned], atol=1e-9)
+        ahead = [gone + 0.5 * (np.cos(2 * half) - 1.0), 0.5 * np.sin(2 * half), 0.0]
+        assert_allclose(at_tip.values(snapshot)[0], [*ahead, *turned], atol=1e-9)
 
 
 def test_camera_info_is_that_of_the_camera(encode):
@@ -675,6 +744,8 @@ class Reckoned:
 def test_odometry_with_other_covariances_is_not_shared(pose_covariance, twist_covariance, shared):
     messages, reports = EncodedMessages(), []
     made = plan(topic("publisher", "/arm/it", "nav_msgs/msg/Odometry", publish_rate=10.0))
+    drive = ControllerPlan(path="/arm/drive", schema="RosControlDiffDriveAPI", robot=0, interfaces=(PRIM,))
+    made = replace(made, controllers=(drive,))
     diagonals = (([0.1] * 6, [0.2] * 6), (pose_covariance, twist_covariance))
     encoders = []
     for own in diagonals:
