@@ -209,7 +209,7 @@ def controller_fault(
         return _twist_fault(plan, controller, kinematic=kinematic)
     if controller.schema == EXTERNAL:
         pairs = list(zip(controller.joints, controller.dofs, strict=True))
-        return _targets_fault(plan, controller.robot, pairs, unmoved, positions_only=False)
+        return _targets_fault(plan, controller.robot, pairs, unmoved)
     schema = CONTROLLERS.get(controller.schema)
     if schema is None or not schema.commands:
         return None
@@ -309,10 +309,11 @@ def topic_fault(plan: BridgePlan, topic: TopicPlan, unmoved: UnmovedByInterface)
     kind = message_type(topic.type).commands
     if kind == "body_twist" and topic.robot >= 0:
         return _base_fault(plan, plan.robots[topic.robot], _NO_VELOCITY, acts=False)
-    if kind not in ("joint_targets", "joint_positions"):
+    if kind not in ("joint_targets", "joint_array"):
         return None
     pairs = list(zip(plan.joint_names(topic), topic.dofs, strict=True))
-    return _targets_fault(plan, topic.robot, pairs, unmoved, positions_only=kind == "joint_positions")
+    only = topic.command_interface if kind == "joint_array" else None
+    return _targets_fault(plan, topic.robot, pairs, unmoved, only=only)
 
 
 def _targets_fault(
@@ -321,35 +322,37 @@ def _targets_fault(
     named: Sequence[tuple[str, int]],
     unmoved: UnmovedByInterface,
     *,
-    positions_only: bool,
+    only: CommandInterface | None = None,
 ) -> ActuationFault | None:
-    """Return the fault of commands by name, or of positions of all joints.
+    """Return the fault of commands by name, or with `only` of an array with that kind for each of the joints.
 
     A robot has joints that nobody means to command, such as casters: that some of them do not move is a remark. An
-    array of positions commands all of them.
+    array commands all of them.
     """
     # First what is cheap: a fleet has thousands of topics.
-    if not _stuck(named, unmoved.get("position", ())) or (not positions_only and _has_actuators(plan, robot)):
+    if not _stuck(named, unmoved.get(only or "position", ())) or (
+        only is None and _has_actuators(plan, robot)
+    ):
         return None
     followers = followers_of(plan, robot)
     pairs = [(name, row) for name, row in named if row not in followers]
     movable = set[str]()
-    if not positions_only:
+    if only is None:
         # What a velocity moves is no joint without a drive.
         movable = {name for name, _ in pairs} - _names(_stuck(pairs, unmoved.get("velocity", ())))
-    stuck = _stuck([pair for pair in pairs if pair[0] not in movable], unmoved.get("position", ()))
+    stuck = _stuck([pair for pair in pairs if pair[0] not in movable], unmoved.get(only or "position", ()))
     found = _names(stuck)
     if not found:
         return None
     whole = len(found) == len(pairs)
-    pushed = not positions_only and not found & _names(_stuck(pairs, unmoved.get("effort", ())))
-    what = "position" if positions_only else "position and velocity"
+    pushed = only is None and not found & _names(_stuck(pairs, unmoved.get("effort", ())))
+    what = only or "position and velocity"
     return ActuationFault(
         code=NO_DRIVE,
         message=_described(stuck, what) + ("; efforts do" if pushed else ""),
         remedy=_remedies(group for group, _ in stuck),
         acts=not whole or pushed,
-        remark=not (whole or positions_only),
+        remark=only is None and not whole,
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, Protocol, runtime_checkable
 from usd_ros_bridge.errors import BridgeError, quoted
 from usd_ros_bridge.plugins import PluginEntry, Registry
 
-CommandKind = Literal["", "joint_targets", "joint_positions", "body_twist", "body_pose"]
+CommandKind = Literal["", "joint_targets", "joint_array", "body_twist", "body_pose"]
 
 ACCEL_STAMPED: Final = "geometry_msgs/msg/AccelStamped"
 BOOL: Final = "std_msgs/msg/Bool"
@@ -138,7 +138,7 @@ _ROWS: Final[Mapping[str, MessageType]] = {
     "std_msgs/msg/Float32": MessageType(shows=_NUMBERS),
     "std_msgs/msg/Float32MultiArray": MessageType(shows=_NUMBER_ARRAYS),
     "std_msgs/msg/Float64": MessageType(shows=_NUMBERS),
-    FLOAT64_MULTI_ARRAY: MessageType(of_joints=True, commands="joint_positions", shows=_NUMBER_ARRAYS),
+    FLOAT64_MULTI_ARRAY: MessageType(of_joints=True, commands="joint_array", shows=_NUMBER_ARRAYS),
     **{f"std_msgs/msg/{name}": MessageType(shows=_INTEGERS) for name in _INTEGER_NAMES},
     **{f"std_msgs/msg/{name}MultiArray": MessageType(shows=_INTEGER_ARRAYS) for name in _INTEGER_NAMES},
     STRING: MessageType(latched_name="robot_description", shows=_TEXTS),

@@ -313,6 +313,7 @@ class TopicPlan(InterfacePlan):
         camera: Index in Scene.cameras of the nearest camera at or above the prim, -1 where there is none.
         implicit: The bridge added it (implicit interfaces).
         source: Path of the attribute whose value it publishes, "" for none.
+        command_interface: What the numbers of a command array are for its joints.
     """
 
     publish_rate: float | None = None
@@ -325,6 +326,7 @@ class TopicPlan(InterfacePlan):
     camera: int = -1
     implicit: bool = False
     source: str = ""
+    command_interface: Literal["position", "velocity", "effort"] = "position"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

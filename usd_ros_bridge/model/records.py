@@ -130,6 +130,8 @@ class TopicRecord(Record):
     starts_enabled: bool | None = attribute("ros:topic:starts_enabled", "bool", True)
     source: tuple[str, ...] | None = attribute("usd_ros_bridge:source", "rel")
     child_frame_id: str | None = attribute("usd_ros_bridge:odometry:child_frame_id", "string", "")
+    forward_joints: tuple[str, ...] | None = attribute("usd_ros_bridge:forward_command:joints", "rel")
+    forward_interface: str | None = attribute("usd_ros_bridge:forward_command:interface", "token", "position")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ class Context:
         domain_id: Effective domain id, None for the process's default.
         root: Path of the outermost context.
         parent_frame: Parent of the outermost context's frame.
-        base_transform: Source of the robot's base transform, as authored on the outermost context; auto where it is not.
+        base_transform: Source of the base's transform, as authored on the outermost context, "auto" where it is not.
         label: Name that distinguishes it from its neighbours: its own namespace as one word, else its prim's name.
         unserved: Why all interfaces in it must stay disabled, "" where they need not.
     """

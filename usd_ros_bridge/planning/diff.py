@@ -384,6 +384,8 @@ class PlanItems:
             facts |= {f"qos.{name}": value for name, value in _parts(item.qos).items()}
             if message_type(item.type).of_joints:
                 facts["joints"] = self._dof_names(item)
+            if message_type(item.type).commands == "joint_array" and item.role == "subscription":
+                facts["command_interface"] = item.command_interface
             if item.camera >= 0:
                 camera = _parts(self.plan.scene.cameras[item.camera])
                 facts |= {f"camera.{name}": value for name, value in camera.items() if name != "path"}

@@ -38,7 +38,7 @@ from usd_ros_bridge.planning.kinematics.solver_attributes import check_solvers
 from usd_ros_bridge.planning.names import Nearest
 from usd_ros_bridge.planning.physics.physics_scene import plan_physics_scene
 from usd_ros_bridge.planning.placement import InterfacePlacer, check_joints, narrow_to_broadcasters
-from usd_ros_bridge.planning.plan_controllers import plan_controllers
+from usd_ros_bridge.planning.plan_controllers import plan_controllers, with_forward_commands
 from usd_ros_bridge.planning.plan_scene import plan_scene
 from usd_ros_bridge.planning.plugin_sensors import plan_plugin_sensors
 from usd_ros_bridge.planning.robot_joints import RobotJoints
@@ -150,6 +150,7 @@ def _plan_robots(
         index, robots, frames, robot_joints, body_rows, scene, options
     ).place(interfaces)
     topics = narrow_to_broadcasters(topics, controllers)
+    topics = with_forward_commands(topics, index, kinematics, robot_joints, bases, findings)
     topics = check_offered(topics, robots, findings)
     check_joints(topics, robots, findings)
     topics, sensors = plan_plugin_sensors(records, topics, findings)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
-from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.errors import one_of, quoted
+from usd_ros_bridge.model.actuation import INTERFACES
 from usd_ros_bridge.model.controller_schemas import (
     CONTROLLERS,
     EXTERNAL,
@@ -21,13 +22,14 @@ from usd_ros_bridge.model.controller_schemas import (
     schema_name,
 )
 from usd_ros_bridge.model.diagnostics import DiagnosticCollector
-from usd_ros_bridge.model.message_types import GRIPPERS, JOINT_STATE, TWISTS
-from usd_ros_bridge.model.plan import ControllerPlan, DofPlan
+from usd_ros_bridge.model.message_types import FLOAT64_MULTI_ARRAY, GRIPPERS, JOINT_STATE, TWISTS
+from usd_ros_bridge.model.plan import ControllerPlan, DofPlan, TopicPlan
 from usd_ros_bridge.model.records import (
     ActionRecord,
     ControllerRecord,
     JointStateBroadcasterRecord,
     JointTrajectoryRecord,
+    TopicRecord,
     attribute_fields,
     fallback,
 )
@@ -265,6 +267,84 @@ def _prefix(name: str) -> str:
 
 def _last(name: str) -> str:
     return "/".join(name.split("/")[-2:]).lstrip("/")
+
+
+FORWARD_JOINTS: Final = "usd_ros_bridge:forward_command:joints"
+FORWARD_INTERFACE: Final = "usd_ros_bridge:forward_command:interface"
+
+
+def with_forward_commands(
+    topics: tuple[TopicPlan, ...],
+    index: StageIndex,
+    kinematics: KinematicModel,
+    joints: RobotJoints,
+    bases: Sequence[Base],
+    findings: DiagnosticCollector,
+) -> tuple[TopicPlan, ...]:
+    """Return topics, those for arrays of commands with the joints and the command interface that they author.
+
+    The numbers of such an array are what forward_command_controller of ros2_controllers takes: one for each of its
+    `joints`, in their order, for its `interface_name`.
+    """
+    authored = {
+        record.path: record
+        for record in index.records.topics
+        if record.forward_joints is not None or record.forward_interface is not None
+    }
+    if not authored:
+        return topics
+    targets = ControllerTargets(index, kinematics, joints, bases, findings)
+    return tuple(
+        [
+            _forwarded(topic, authored[topic.path], targets, joints, findings)
+            if topic.path in authored and not topic.implicit
+            else topic
+            for topic in topics
+        ]
+    )
+
+
+def _forwarded(
+    topic: TopicPlan,
+    record: TopicRecord,
+    targets: ControllerTargets,
+    joints: RobotJoints,
+    findings: DiagnosticCollector,
+) -> TopicPlan:
+    path = topic.path
+    if (topic.type, topic.role) != (FLOAT64_MULTI_ARRAY, "subscription"):
+        attribute = FORWARD_JOINTS if record.forward_joints is not None else FORWARD_INTERFACE
+        what = f"only subscriptions of {FLOAT64_MULTI_ARRAY} forward commands; it is ignored"
+        findings.warning("2.4.forward_command", path, what, "remove it", attribute=attribute)
+        return topic
+    interface, possible = fallback(record, "forward_interface"), INTERFACES
+    if interface not in possible:
+        fault = f"the command interface {quoted(interface)} is unknown"
+        findings.error(
+            "2.4.forward_command",
+            path,
+            f"{fault}; the topic is disabled",
+            one_of(interface, possible),
+            attribute=FORWARD_INTERFACE,
+        )
+        return replace(topic, enabled=False, reason=fault)
+    topic = replace(topic, command_interface=interface)
+    if record.forward_joints is None:
+        return topic
+    try:
+        dofs, robots = targets.dofs(path, record.forward_joints, FORWARD_JOINTS, writes=True)
+        if not dofs:
+            raise ControllerFault(f"{FORWARD_JOINTS} names mimic joints only")
+        if robots != {topic.robot}:
+            raise ControllerFault(f"{FORWARD_JOINTS} names joints of another robot")
+    except ControllerFault as fault:
+        remedy = fault.remedy or f"name joints of this robot: rel {FORWARD_JOINTS}"
+        findings.error(
+            "2.4.forward_command", path, f"{fault}; the topic is disabled", remedy, attribute=FORWARD_JOINTS
+        )
+        return replace(topic, enabled=False, reason=str(fault))
+    named = joints.named(dofs, path)
+    return replace(topic, dofs=tuple(dof.row for dof in named), joints=tuple(dof.name for dof in named))
 
 
 _JOINTS = "usd_ros_bridge:gripper:joints"

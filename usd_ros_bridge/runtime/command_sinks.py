@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 import numpy as np
 
 from usd_ros_bridge.backends.base import Capabilities
-from usd_ros_bridge.controllers.joint_commands import NamedTargets, PositionLimits, actuators_of
+from usd_ros_bridge.controllers.joint_commands import BOUND, NamedTargets, PositionLimits, actuators_of
 from usd_ros_bridge.controllers.twist_commands import FASTEST
 from usd_ros_bridge.errors import BridgeError, quoted
 from usd_ros_bridge.model.actuation import NO_DRIVE, topic_fault
@@ -206,17 +206,22 @@ class JointTargets:
 
 
 class JointArray:
-    """Position targets of the joints in order, as for a forward command controller."""
+    """Targets of the joints in order, as for a forward command controller: positions, velocities or efforts."""
 
     def __init__(self, context: SinkContext, topic: TopicPlan, rows: Mapping[str, int]) -> None:
+        layout = context.plan.layout
         self._report = context.report
         self._topic = topic.name
+        self._interface = topic.command_interface
+        self._joints = {(layout.dof_joints[row], layout.dofs[row]) for row in rows.values()}
+        # Joints that velocities or efforts may have moved.
+        self._moved: set[_JointKey] = set()
         self._rows = np.array(list(rows.values()), dtype=np.intp)
         self._names = ", ".join(rows)
         self._limits = PositionLimits(context.plan, self._rows, list(rows))
 
     def apply(self, sample: object, commands: Commands) -> None:
-        """Write position targets within the joints' limits; an array of another length is ignored."""
+        """Write targets, positions within the joints' limits; an array of another length is ignored."""
         assert isinstance(sample, ArraySample)
         if len(sample.values) != len(self._rows):
             self._report(
@@ -226,9 +231,28 @@ class JointArray:
             )
             return
         values = np.asarray(sample.values, dtype=np.float64)
-        finite = np.isfinite(values)
-        values = self._limits.clamp_command(np.where(finite, values, np.nan), self._topic, self._report)
-        commands.joint_position[self._rows[finite]] = values[finite]
+        finite = np.abs(values) <= BOUND
+        if self._interface == "position":
+            values = self._limits.clamp_command(np.where(finite, values, np.nan), self._topic, self._report)
+        else:
+            self._moved = self._joints
+        self._target(commands)[self._rows[finite]] = values[finite]
+
+    def release(self, layout: Layout, commands: Commands) -> None:
+        """Stop what velocities or efforts have moved; joints that have a position hold it."""
+        if self._moved:
+            keys = enumerate(zip(layout.dof_joints, layout.dofs, strict=True))
+            self._target(commands)[[row for row, key in keys if key in self._moved]] = 0.0
+
+    def continue_from(self, before: JointArray) -> None:
+        """Know what the sink before has moved: the backend goes on with it."""
+        if before._interface == self._interface:
+            self._moved = self._moved | before._moved
+
+    def _target(self, commands: Commands) -> FloatArray:
+        if self._interface == "position":
+            return commands.joint_position
+        return commands.joint_velocity if self._interface == "velocity" else commands.joint_effort
 
 
 class BaseTwist:
@@ -379,7 +403,7 @@ SINKS: Final[Registry[SinkFactory]] = Registry(
 
 _FACTORIES: dict[CommandKind, SinkFactory] = {
     "joint_targets": _joint_targets,
-    "joint_positions": _joint_array,
+    "joint_array": _joint_array,
     "body_twist": _base_twist,
     "body_pose": _body_pose,
 }

@@ -419,10 +419,9 @@ def _joint_topics(index: _Index, ranges: _Ranges) -> Iterator[JointTopicControl]
     for topic in _subscriptions(index.plan, {JOINT_STATE, FLOAT64_MULTI_ARRAY}):
         pairs = _commanded(index.plan, topic)
         if topic.type == FLOAT64_MULTI_ARRAY:
-            # A message has a position for every joint, or it is ignored.
-            sets: tuple[SliderSet, ...] = (
-                SliderSet(label="position", sliders=ranges.sliders(pairs, "position")),
-            )
+            # A message has a number for every joint, or it is ignored.
+            kind = topic.command_interface
+            sets: tuple[SliderSet, ...] = (SliderSet(label=kind, sliders=ranges.sliders(pairs, kind)),)
         else:
             sets = ranges.sets(pairs)
         if sets and sets[0].sliders:

@@ -440,6 +440,66 @@ def test_a_nested_context_has_its_own_joints() -> None:
     assert (diagnostic.severity, diagnostic.path) == ("warning", "/robot/empty/none")
 
 
+FORWARD = {"type_name": "std_msgs/msg/Float64MultiArray", "role": "subscription"}
+
+
+def test_an_array_commands_the_joints_that_it_names_in_their_order() -> None:
+    stage = arm()
+    stage.collections["/robot.collection:all"] = ("/robot", "/robot/pan", "/robot/lift")
+    stage.topic("/robot/all", **FORWARD)
+    stage.topic(
+        "/robot/named", **FORWARD, forward_joints=("/robot/lift", "/robot/pan"), forward_interface="velocity"
+    )
+    stage.topic(
+        "/robot/group", **FORWARD, forward_joints=("/robot.collection:all",), forward_interface="effort"
+    )
+    plan = stage.plan()
+    shown = {each.path: (plan.joint_names(each), each.command_interface) for each in plan.topics}
+    assert shown == {
+        "/robot/all": (("pan", "lift"), "position"),
+        "/robot/named": (("lift", "pan"), "velocity"),
+        "/robot/group": (("pan", "lift"), "effort"),
+    }
+    assert [[plan.layout.dofs[row] for row in each.dofs] for each in plan.topics] == [
+        ["pan", "lift"],
+        ["lift", "pan"],
+        ["pan", "lift"],
+    ]
+    assert not found(plan, "2.4.forward_command")
+
+
+@each_case(
+    ("values", "reason"),
+    [
+        ({"forward_interface": "torque"}, "the command interface 'torque' is unknown"),
+        ({"forward_joints": ()}, "names no joint"),
+        ({"forward_joints": ("/robot/pam",)}, "'/robot/pam' is no joint"),
+        ({"forward_joints": ("/robot/anchor",)}, "cannot move"),
+        ({"forward_joints": ("/other/pan",)}, "names joints of another robot"),
+        ({"forward_joints": ("/robot.collection:none",)}, "does not exist"),
+    ],
+)
+def test_an_array_that_cannot_be_forwarded_disables_its_topic(values: Any, reason: str) -> None:
+    stage = arm(arm(), "/other")
+    stage.topic("/robot/in", **FORWARD, **values)
+    plan = stage.plan()
+    (topic,) = plan.topics
+    assert not topic.enabled
+    assert reason in topic.reason
+    (diagnostic,) = found(plan, "2.4.forward_command")
+    assert (diagnostic.severity, diagnostic.path) == ("error", "/robot/in")
+    assert reason in diagnostic.message
+
+
+def test_other_interfaces_forward_nothing() -> None:
+    stage = arm()
+    stage.topic("/robot/out", "std_msgs/msg/Float64MultiArray", forward_joints=("/robot/pan",))
+    stage.topic("/robot/in", "sensor_msgs/msg/JointState", role="subscription", forward_interface="effort")
+    plan = stage.plan()
+    assert all(each.enabled and len(each.dofs) == 2 for each in plan.topics)
+    assert [each.severity for each in found(plan, "2.4.forward_command")] == ["warning", "warning"]
+
+
 def test_mimic_followers_are_not_commanded() -> None:
     stage = arm()
     stage.body("/robot/finger")

@@ -15,7 +15,13 @@ from usd_ros_bridge.backends.base import Capabilities
 from usd_ros_bridge.model.plan import TopicPlan
 from usd_ros_bridge.model.state import ArraySample, Commands, PoseSample, TwistSample
 from usd_ros_bridge.reporting import OnceReporter
-from usd_ros_bridge.runtime.command_sinks import SinkContext, SinkRefusal, UnknownFrameError, make_sink
+from usd_ros_bridge.runtime.command_sinks import (
+    MovingSink,
+    SinkContext,
+    SinkRefusal,
+    UnknownFrameError,
+    make_sink,
+)
 from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.spatial.transforms import IDENTITY, FloatArray, pose
 
@@ -153,6 +159,33 @@ def test_an_array_goes_to_the_commanded_joints_in_order() -> None:
     assert_allclose(commands.joint_position, [0.25, np.nan, np.nan])
     commands = bench.send(ArraySample(values=np.array([0.25, 0.01])))
     assert_allclose(commands.joint_position, [0.25, 0.01, np.nan])
+
+
+@pytest.mark.parametrize("interface", ["velocity", "effort"])
+def test_an_array_of_velocities_or_efforts_is_what_a_joint_state_commands_and_stops_with_its_topic(
+    interface: str,
+) -> None:
+    rows = (2, 0)
+    array = Bench(rover(), ARRAY, dofs=rows, command_interface=interface)
+    named = Bench(rover(), JOINT_STATE)
+    sample = joint_sample(["mast_joint", "left_wheel_joint"], **{interface: [3.0, -40.0]})
+    expected = named.send(sample)
+    commands = array.send(ArraySample(values=np.array([3.0, -40.0])))
+    for name in ("joint_position", "joint_velocity", "joint_effort"):
+        np.testing.assert_array_equal(getattr(commands, name), getattr(expected, name))
+    assert_allclose(getattr(commands, f"joint_{interface}"), [-40.0, np.nan, 3.0])
+    # NaN commands nothing.
+    commands = array.send(ArraySample(values=np.array([np.nan, 1.0])))
+    assert_allclose(getattr(commands, f"joint_{interface}"), [1.0, np.nan, np.nan])
+    assert nothing(array.send(ArraySample(values=np.ones(3))))
+    after = Bench(rover(), ARRAY, dofs=rows, command_interface=interface)
+    assert isinstance(array.sink, MovingSink)
+    assert isinstance(after.sink, MovingSink)
+    after.sink.continue_from(array.sink)
+    for bench in (array, after):
+        bench.commands.clear()
+        bench.sink.release(bench.plan.layout, bench.commands)
+        assert_allclose(getattr(bench.commands, f"joint_{interface}"), [0.0, np.nan, 0.0])
 
 
 @pytest.mark.parametrize("kind", [JOINT_STATE, ARRAY])

@@ -22,6 +22,10 @@ IGNORED_SCHEMAS = {"RosControlIntegratedAPI": "a marker that the controllers' sc
 
 NOT_IN_SCHEMA = {
     "usd_ros_bridge:source": "RosTopicAPI: which attribute a publisher shows; no schema says",
+    "usd_ros_bridge:odometry:child_frame_id": "RosTopicAPI: the child of an Odometry; no schema says",
+    "usd_ros_bridge:forward_command:joints": "RosTopicAPI: forward_command_controller's joints; no schema says",
+    "usd_ros_bridge:forward_command:interface": "RosTopicAPI: forward_command_controller's interface_name",
+    "usd_ros_bridge:base_transform": "RosContextAPI: where the base's transform comes from; no schema says",
     **dict.fromkeys(
         (
             "usd_ros_bridge:gripper:joints",

@@ -245,6 +245,20 @@ def test_an_array_of_positions_has_one_slider_for_each_joint_and_positions_only(
     assert [each.label for each in array.sets] == ["position"]
 
 
+@pytest.mark.parametrize(("interface", "unit"), [("velocity", "rad/s"), ("effort", "N m")])
+def test_an_array_has_sliders_of_its_command_interface(interface, unit):
+    builder = PlanBuilder()
+    robot = builder.robot("/robot", namespace="/robot")
+    robot.body("base")
+    robot.body("arm")
+    robot.joint("hinge", "base", "arm", limits=(-1.0, 1.0))
+    robot.topic("targets", "std_msgs/msg/Float64MultiArray", "subscription", command_interface=interface)
+    (array,) = of_type(plan_controls(builder.build()), JointTopicControl)
+    assert [(each.label, [slider.unit for slider in each.sliders]) for each in array.sets] == [
+        (interface, [unit])
+    ]
+
+
 def test_each_joint_has_the_kind_of_command_that_its_drive_takes(tmp_path):
     asset = tmp_path / "robot.usda"
     asset.write_text(TWO_DRIVES, encoding="utf-8")

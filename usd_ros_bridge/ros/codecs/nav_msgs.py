@@ -11,10 +11,9 @@ from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.ros.codecs.encoding import Encoding, MessageCodec, NoSourceError, Values
 from usd_ros_bridge.runtime.frame_poses import WORLD
 from usd_ros_bridge.runtime.snapshot import Snapshot
-from usd_ros_bridge.spatial.scalar import Floats, compose, finite, in_axes, relative, velocity_at
 from usd_ros_bridge.spatial.pose import IDENTITY_POSE
+from usd_ros_bridge.spatial.scalar import Floats, compose, finite, in_axes, relative, velocity_at
 from usd_ros_bridge.spatial.transforms import FloatArray
-
 
 _UNTURNED = (0.0, 0.0, 0.0, 1.0)
 
