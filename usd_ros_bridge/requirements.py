@@ -36,7 +36,6 @@ ROS = Requirement(
     modules=(
         "rclpy",
         "rpyutils",
-        "ament_index_python",
         "rosgraph_msgs",
         "rcl_interfaces",
         "builtin_interfaces",

@@ -13,6 +13,7 @@ from usd_ros_bridge.errors import OptionError, escaped
 from usd_ros_bridge.options import OPTIONS, Option, PlanOptions, ReadOptions, make_options
 from usd_ros_bridge.process_settings import run_interruptibly
 from usd_ros_bridge.replaced_file import replaced
+from usd_ros_bridge.requirements import is_installed
 
 if TYPE_CHECKING:
     from usd_ros_bridge.backends.mujoco.engine_settings import EngineSettings
@@ -150,9 +151,8 @@ def load_asset(asset: str, **options: Any) -> BridgePlan:
 
 def installed_types() -> TypeCatalog | None:
     """Return the interface types of the ROS environment, None without ROS."""
-    try:
-        import ament_index_python  # noqa: F401
-    except ImportError:
+    # To import it takes longer than the rest of `inspect`.
+    if not is_installed("rclpy"):
         return None
     from usd_ros_bridge.ros.interface_types import AmentCatalog
 

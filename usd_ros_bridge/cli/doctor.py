@@ -19,6 +19,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
+from usd_ros_bridge.ament_index import PREFIXES, ament_prefixes, rclpy_prefix, resource_text
 from usd_ros_bridge.errors import did_you_mean, escaped, quoted
 from usd_ros_bridge.plugins import all_installed_entries
 from usd_ros_bridge.process_settings import user_cache
@@ -42,7 +43,6 @@ PROBE_SECONDS = 20.0
 
 ROS_PACKAGES = (
     "action_msgs",
-    "ament_index_python",
     "builtin_interfaces",
     "diagnostic_msgs",
     "geometry_msgs",
@@ -236,8 +236,25 @@ os._exit(0)
 """
 
 
+def _index_fault() -> str:
+    """Return why the types of installed messages are not found, "" where they are: every interface is then disabled."""
+    installed = [name for name in ROS_PACKAGES if name != "rclpy" and is_installed(name)]
+    missing = [name for name in installed if resource_text("rosidl_interfaces", name) is None]
+    if not missing:
+        return ""
+    prefixes = ", ".join(map(str, ament_prefixes()))
+    where = (
+        f"not in the ament index of {prefixes}" if prefixes else f"in no ament index: {PREFIXES} is not set"
+    )
+    return f"the types of {', '.join(missing)} are {where}; their interfaces are disabled"
+
+
 def check_interfaces() -> Check:
-    """Check the interface packages that not every ROS installation has, with their type supports."""
+    """Check that types are found, and the interface packages that not every ROS has, with their type supports."""
+    no_index = _index_fault()
+    if no_index:
+        remedy = f"source the ROS 2 installation, or set {PREFIXES} to its prefix"
+        return Check(name="interfaces", status="error", found=no_index, remedy=remedy)
     faults = {}
     for package, type_name in _TYPES.items():
         if not is_installed(package):
@@ -245,7 +262,12 @@ def check_interfaces() -> Check:
         elif "error" in (found := probe(_TYPE.format(package=package, type=type_name))):
             faults[package] = f"cannot be loaded: {found['error']}"
     if not faults:
-        return Check(name="interfaces", status="ok", found=", ".join(_TYPES))
+        where = (
+            ""
+            if os.environ.get(PREFIXES)
+            else f"; {PREFIXES} is not set: types are those of {rclpy_prefix()}"
+        )
+        return Check(name="interfaces", status="ok", found=", ".join(_TYPES) + where)
     what = "; ".join(f"{package} {fault}" for package, fault in faults.items())
     # Without /tf there is no bridge; without the others it leaves out what needs them.
     status: Status = "error" if "tf2_msgs" in faults else "warning"

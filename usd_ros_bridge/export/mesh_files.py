@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from usd_ros_bridge.ament_index import ament_prefixes
 from usd_ros_bridge.errors import OptionError, quoted, quoted_path
 from usd_ros_bridge.export.mesh_store import DIGITS
 from usd_ros_bridge.model.appearance import GREY, Color, Look, Skin, srgb
@@ -321,7 +322,7 @@ def installed_meshes(asset: str | os.PathLike[str]) -> Path | None:
     """
     name, _, _ = str(asset).removeprefix(_PACKAGE).partition("/")
     if str(asset).startswith(_PACKAGE):
-        shares = [prefix / "share" / name for prefix in _prefixes() if _has_package(prefix, name)]
+        shares = [prefix / "share" / name for prefix in ament_prefixes() if _has_package(prefix, name)]
     else:
         shares = [share for _, share in _shares(Path(asset))]
     return next((share / "meshes" for share in shares if (share / "meshes").is_dir()), None)
@@ -333,16 +334,12 @@ _PACKAGE: Final = "package://"
 def _shares(path: Path) -> Iterator[tuple[Path, Path]]:
     """Yield a path and the share directory of a package that it is in, for each way in which it is."""
     for each in dict.fromkeys((_absolute(path), path.resolve())):
-        for prefix in _prefixes():
+        for prefix in ament_prefixes():
             for share in dict.fromkeys((prefix / "share", prefix.resolve() / "share")):
                 if each.is_relative_to(share) and each != share:
                     name = each.relative_to(share).parts[0]
                     if _has_package(prefix, name):
                         yield each, share / name
-
-
-def _prefixes() -> list[Path]:
-    return [Path(each) for each in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if each]
 
 
 def _has_package(prefix: Path, name: str) -> bool:

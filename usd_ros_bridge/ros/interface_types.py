@@ -9,13 +9,14 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from ament_index_python import get_resource, get_resources
 
+from usd_ros_bridge.ament_index import resource_names, resource_text
 from usd_ros_bridge.errors import BridgeError, alternatives, quoted
 
 _TYPE_NAME = re.compile(r"(?P<package>[a-z][a-z0-9_]*)/(?P<kind>msg|srv|action)/(?P<name>[A-Z][A-Za-z0-9]*)")
 
 
+_INTERFACES = "rosidl_interfaces"
 _PACKAGE = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -24,7 +25,7 @@ class InterfaceTypeError(Exception):
 
 
 class AmentCatalog:
-    """The interface types that the sourced environment has (a `TypeCatalog` for planning).
+    """The interface types of the ROS environment (a `TypeCatalog` for planning).
 
     A package's listing is read once, from the resource `rosidl_interfaces` of the ament index; nothing is imported.
     """
@@ -43,15 +44,12 @@ class AmentCatalog:
 
     def packages(self) -> frozenset[str]:
         """Return the installed packages that have interface types."""
-        return frozenset(get_resources("rosidl_interfaces"))
+        return resource_names(_INTERFACES)
 
     def _listing(self, package: str) -> frozenset[str]:
         listing = self._packages.get(package)
         if listing is None:
-            try:
-                content, _ = get_resource("rosidl_interfaces", package)
-            except (LookupError, OSError):
-                content = ""
+            content = resource_text(_INTERFACES, package) or ""
             # One definition file a line: msg/Image.msg, msg/Image.idl.
             listing = frozenset(line.strip().rpartition(".")[0] for line in content.splitlines())
             self._packages[package] = listing

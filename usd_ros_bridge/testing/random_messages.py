@@ -8,8 +8,9 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from ament_index_python import get_resource, get_resources
 from rosidl_parser import definition
+
+from usd_ros_bridge.ament_index import resource_names, resource_text
 
 INTEGERS = {f"{sign}int{bits}": (sign, bits) for sign in ("", "u") for bits in (8, 16, 32, 64)}
 TEXTS = ("", "a", "frame_1", "Grüße", "関節", "🦾 arm", "x" * 41)
@@ -18,8 +19,8 @@ TEXTS = ("", "a", "frame_1", "Grüße", "関節", "🦾 arm", "x" * 41)
 def installed_types() -> dict[str, Any]:
     """Return all installed messages by name: of topics, both sides of services, and what actions send."""
     found: dict[str, Any] = {}
-    for package in sorted(get_resources("rosidl_interfaces")):
-        for line in get_resource("rosidl_interfaces", package)[0].splitlines():
+    for package in sorted(resource_names("rosidl_interfaces")):
+        for line in (resource_text("rosidl_interfaces", package) or "").splitlines():
             kind, _, file = line.partition("/")
             name, _, suffix = file.rpartition(".")
             if suffix != "msg" and (kind, suffix) not in (("srv", "srv"), ("action", "action")):

@@ -17,6 +17,7 @@ from typing import Final
 
 from pxr import Ar
 
+from usd_ros_bridge.ament_index import resource_names, share_directory
 from usd_ros_bridge.errors import OptionError, did_you_mean, quoted, quoted_path
 
 SCHEME: Final = "package:"
@@ -28,8 +29,7 @@ PACKAGE_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 class PackageMap:
     """Directories of ROS packages by name: the caller's map, then USD_ROS_PACKAGE_PATH, then the ament index.
 
-    The index is read from its files (`share/ament_index/resource_index/packages` below AMENT_PREFIX_PATH), so that
-    no ROS installation is needed.
+    The index is read from its files, so that no ROS installation is needed.
     """
 
     def __init__(self, explicit: Mapping[str, str] | None = None) -> None:
@@ -62,24 +62,17 @@ class PackageMap:
         for base in _paths_in(PATH_VARIABLE):
             if os.path.isdir(base / name):  # noqa: PTH112 - false for what is no name
                 return base / name
-        for prefix in _paths_in("AMENT_PREFIX_PATH"):
-            index = prefix / "share/ament_index/resource_index/packages"
-            if os.path.isfile(index / name):  # noqa: PTH113 - as above
-                return prefix / "share" / name
-        return None
+        return share_directory(name)
 
     def names(self) -> Iterator[str]:
         """Yield the names of all packages, for messages about one that is not known."""
         yield from self._explicit
-        index = "share/ament_index/resource_index/packages"
-        for directory in (
-            *_paths_in(PATH_VARIABLE),
-            *(prefix / index for prefix in _paths_in("AMENT_PREFIX_PATH")),
-        ):
+        for directory in _paths_in(PATH_VARIABLE):
             with suppress(OSError):
                 yield from sorted(
                     each.name for each in directory.iterdir() if PACKAGE_NAME.fullmatch(each.name)
                 )
+        yield from sorted(name for name in resource_names("packages") if PACKAGE_NAME.fullmatch(name))
 
     def refuses(self, asset_path: str) -> tuple[str, str] | None:
         """Return why a package:// path is not followed, and what to do about it; None where it is followed."""

@@ -32,7 +32,7 @@ def test_a_parser_of_others_finds_the_same_type(
 ) -> None:
     kind = message_class(name)
     if not installed:
-        monkeypatch.setattr(message_definitions, "get_package_share_directory", lambda _: "/nowhere")
+        monkeypatch.setattr(message_definitions, "share_directory", lambda _: None)
     message_definition.cache_clear()
     try:
         text = message_definition(kind)

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ament_index_python.packages import PackageNotFoundError, get_package_share_directory
+from usd_ros_bridge.ament_index import share_directory
 
 _SEPARATOR = "=" * 80
 _WORDS = {"boolean": "bool", "octet": "byte", "float": "float32", "double": "float64"}
@@ -77,12 +77,9 @@ def _own_definition(message_class: Any) -> str:
 
 def _definition_file(message_class: Any, suffix: str) -> Path | None:
     package, kind, name = type_name(message_class).split("/")
-    try:
-        share = Path(get_package_share_directory(package))
-    except (PackageNotFoundError, ValueError):
-        return None
-    file = share / kind / f"{name}{suffix}"
-    return file if file.is_file() else None
+    share = share_directory(package)
+    file = None if share is None else share / kind / f"{name}{suffix}"
+    return file if file is not None and file.is_file() else None
 
 
 def _field_type(kind: str) -> str:
