@@ -76,7 +76,7 @@ def console_scripts() -> list[str]:
 
 FEATURES = {
     "usd": ["usd-core>=26.5"],
-    "mujoco": ["mujoco>=3.3", "coacd>=1.0.5", "scipy"],
+    "mujoco": ["mujoco>=3.3", "coacd>=1.0.5"],
     "cli": ["rich", "click", "textual>=1.0", "PyYAML"],
     "watch": ["watchfiles>=0.21"],
     "images": ["pillow"],
@@ -139,7 +139,8 @@ setup(
         *([] if BY_COLCON else [(f"lib/{NAME}", [f"executables/{name}" for name in EXECUTABLES])]),
     ],
     # usd-core stays an extra: inside a simulator the host's own pxr is used, and a second one would clash with it.
-    install_requires=["numpy"],
+    # SciPy finds hulls of meshes: without it an asset would have other masses.
+    install_requires=["numpy", "scipy"],
     extras_require={
         **FEATURES,
         # Everything but ROS, for where it is installed already; then everything with ROS.
@@ -149,7 +150,7 @@ setup(
         # Sweeps. Not in "all": Ray and pyarrow take 400 MB.
         "ray": [
             *("usd-core>=26.5", "mujoco>=3.3", "coacd>=1.0.5", "rich", "click"),
-            *("ray>=2.40", "pyarrow>=15", "matplotlib>=3.7", "jsonschema>=4.18", "PyYAML", "scipy"),
+            *("ray>=2.40", "pyarrow>=15", "matplotlib>=3.7", "jsonschema>=4.18", "PyYAML"),
         ],
         # Without the converters, which bring a pxr that overwrites usd-core's: import installs them elsewhere.
         "import": ["usd-core>=26.5", "rich", "click"],
@@ -161,7 +162,6 @@ setup(
             "hypothesis",
             "pillow",
             "PyYAML",
-            "scipy",
             "rosbags",
             "mcap",
             "trimesh",

@@ -60,6 +60,12 @@ RICH = Requirement(
     label="rich", modules=("rich",), remedy="pip install click rich", purpose="the command line"
 )
 NUMPY = Requirement(label="numpy", modules=("numpy",), remedy="pip install numpy", purpose="everything")
+SCIPY = Requirement(
+    label="SciPy",
+    modules=("scipy",),
+    remedy="pip install scipy, or apt install python3-scipy",
+    purpose="masses of meshes, and sampling of sweeps",
+)
 MUJOCO = Requirement(
     label="MuJoCo", modules=("mujoco",), remedy='pip install "mujoco>=3.3"', purpose="the backend mujoco"
 )
@@ -111,12 +117,6 @@ YAML = Requirement(
     remedy='pip install "usd_ros_bridge[ray]"',
     purpose="sweep files",
 )
-SCIPY = Requirement(
-    label="SciPy",
-    modules=("scipy",),
-    remedy='pip install "usd_ros_bridge[ray]"',
-    purpose="sampling of sweeps",
-)
 RAY = Requirement(
     label="Ray",
     modules=("ray",),
@@ -137,6 +137,7 @@ MATPLOTLIB = Requirement(
 )
 REQUIREMENTS = (
     NUMPY,
+    SCIPY,
     CLICK,
     RICH,
     ROS,
@@ -151,7 +152,6 @@ REQUIREMENTS = (
     REGEX,
     JSONSCHEMA,
     YAML,
-    SCIPY,
     RAY,
     PYARROW,
     MATPLOTLIB,

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import ast
+import json
+import re
+import runpy
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
 from hidden_modules import start_without
+from programs import run_python
 from usd_ros_bridge import requirements
 
 ROOT = Path(__file__).parents[2]
@@ -47,8 +57,167 @@ FROM_EVERYWHERE = [
     ("pxr", BRIDGE, ASSET_PARAMETER),
     ("pxr", STATE_PUBLISHER, ASSET_PARAMETER),
     ("numpy", COMMAND_LINE, ("inspect", ROVER)),
+    ("scipy", COMMAND_LINE, ("inspect", "{tetrahedron}")),
+    ("scipy", COMMAND_LINE, ("run", "{tetrahedron}")),
     ("numpy", BRIDGE, ASSET_PARAMETER),
 ]
+
+
+TETRAHEDRON = """#usda 1.0
+(
+    defaultPrim = "World"
+    metersPerUnit = 1
+    kilogramsPerUnit = 1
+    upAxis = "Z"
+)
+def Xform "World"
+{
+    def Xform "corner" (prepend apiSchemas = ["PhysicsRigidBodyAPI"])
+    {
+        def Mesh "mesh" (prepend apiSchemas = ["PhysicsCollisionAPI", "PhysicsMeshCollisionAPI"])
+        {
+            point3f[] points = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)]
+            int[] faceVertexCounts = [3, 3, 3, 3]
+            int[] faceVertexIndices = [0, 2, 1, 0, 1, 3, 0, 3, 2, 1, 2, 3]
+            uniform token subdivisionScheme = "none"
+            uniform token physics:approximation = "convexHull"
+        }
+    }
+}
+"""
+"""A corner of the unit cube without a mass: 1000 kg / m^3 in a sixth of a cubic metre."""
+
+
+def modules_beyond(*needed: str) -> list[str]:
+    """Top-level modules here that some distributions, and all that these require, do not have; but for those of ROS."""
+    kept, waiting = set[str](), [canonical(each) for each in needed]
+    while waiting:
+        name = waiting.pop()
+        if name in kept:
+            continue
+        kept.add(name)
+        with suppress(metadata.PackageNotFoundError):
+            waiting += distributions(line for line in metadata.requires(name) or () if "extra ==" not in line)
+    return sorted(
+        module
+        for module, owners in metadata.packages_distributions().items()
+        if module.isidentifier()
+        and not any(canonical(each) in kept or canonical(each).startswith(ROS_WHEELS) for each in owners)
+    )
+
+
+def canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+ROS_WHEELS = ("ros-", "usd-ros-bridge", "lark", "empy")
+
+RESULTS = """
+import json, sys
+from usd_ros_bridge import load_plan
+from usd_ros_bridge.export.plan_json import physics_to_json
+shown = [physics_to_json(load_plan(path, physics=True).physics) for path in sys.argv[1:]]
+print(json.dumps(shown))
+"""
+
+
+@pytest.mark.process
+def test_what_only_tests_and_other_features_need_changes_no_result(tmp_path: Path) -> None:
+    """In an environment of `pip install usd_ros_bridge[usd]`: what a result needs is a requirement."""
+    pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
+    tetrahedron = tmp_path / "tetrahedron.usda"
+    tetrahedron.write_text(TETRAHEDRON, encoding="utf-8")
+    assets = [tetrahedron, *(ROOT / each for each in ("examples/rover/world.usda", "examples/arm/arm.usda"))]
+    assets += sorted((ROOT / "test" / "assets").glob("physics_[abms]*.usda"))
+    installed = setup_arguments()
+    needed = [*installed["install_requires"], *installed["extras_require"]["usd"]]
+    hidden = modules_beyond(*distributions(needed))
+    assert {"pytest", "mujoco", "click"} <= set(hidden)
+    paths = [str(each) for each in assets]
+    without = start_without(",".join(hidden), RESULTS, *paths, directory=tmp_path)
+    assert without.returncode == 0, without.stderr
+    found = json.loads(without.stdout)
+    assert found[0]["bodies"][0]["inertial"]["mass"] == pytest.approx(1000.0 / 6.0)
+    assert found == json.loads(run_python(RESULTS, *paths).stdout)
+
+
+def setup_arguments() -> dict[str, Any]:
+    """The arguments that setup.py gives to setuptools."""
+    given: dict[str, Any] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("setuptools.setup", lambda **arguments: given.update(arguments))
+        patch.chdir(ROOT)
+        runpy.run_path(str(ROOT / "setup.py"))
+    return given
+
+
+def distributions(requirements: Iterable[str]) -> set[str]:
+    lines = (line.partition("#")[0].strip() for line in requirements)
+    return {canonical(re.split(r"[^A-Za-z0-9._-]", line)[0]) for line in lines if line}
+
+
+@pytest.mark.project
+def test_environments_of_the_project_have_what_the_package_requires() -> None:
+    """`make setup`, `make test-newton` and `make test-resolver` install the package itself without its requirements."""
+    given = setup_arguments()
+    always, extras = given["install_requires"], given["extras_require"]
+    for file, needed in (
+        ("tools/requirements/run.txt", [*always, *extras["all"]]),
+        ("tools/newton-requirements.txt", [*always, *extras["newton"]]),
+        ("tools/resolver-requirements.txt", [*always, *extras["resolver"]]),
+    ):
+        pinned = distributions((ROOT / file).read_text(encoding="utf-8").splitlines())
+        assert distributions(needed) <= pinned, file
+
+
+OF_RESULTS = ("controllers", "model", "planning", "runtime", "spatial")
+"""Folders that every state and every message passes."""
+
+DISTRIBUTIONS = {
+    "PIL": "pillow",
+    "foxglove": "foxglove-sdk",
+    "pxr": "usd-core",
+    "warp": "newton",
+    "yaml": "PyYAML",
+}
+"""Of modules that are called otherwise. Newton requires warp-lang."""
+
+BROUGHT = {"OpenGL": "mujoco", "backports": "rosbags", "lz4": "rosbags", "ruamel": "rosbags"}
+"""Modules that the distribution of another one brings."""
+
+ELSEWHERE = {"compression", "mujoco_usd_converter", "urdf_usd_converter", "usdex", "hypothesis", "pytest"}
+"""Modules of Python 3.14, of environments of their own, and of tests that use usd_ros_bridge.testing."""
+
+
+@pytest.mark.project
+def test_every_import_is_a_requirement_and_what_results_pass_needs_no_extra() -> None:
+    given = setup_arguments()
+    always = distributions(given["install_requires"])
+    of_extras = {
+        name: distributions(each) for name, each in given["extras_require"].items() if name != "test"
+    }
+    ros = {element.text for element in ElementTree.parse(ROOT / "package.xml").iter("exec_depend")}
+    for path in sorted((ROOT / "usd_ros_bridge").rglob("*.py")):
+        place = path.relative_to(ROOT / "usd_ros_bridge")
+        for module in imported(path) - ELSEWHERE:
+            if module in ros or module in ("usd_ros_bridge", "launch_testing", "rpyutils"):
+                continue
+            needed = canonical(DISTRIBUTIONS.get(BROUGHT.get(module, module), BROUGHT.get(module, module)))
+            assert needed in always or any(needed in each for each in of_extras.values()), (place, module)
+            if place.parts[0] in OF_RESULTS:
+                assert needed in always, (
+                    f"{place} imports {module}: an asset would have other results without it"
+                )
+
+
+def imported(path: Path) -> set[str]:
+    names = set[str]()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names.update(each.name.partition(".")[0] for each in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.partition(".")[0])
+    return names - sys.stdlib_module_names
 
 
 @pytest.mark.process
@@ -58,6 +227,9 @@ def test_a_missing_module_is_one_line_with_the_remedy(
 ) -> None:
     if any(start in program for start in (BRIDGE[0], NODE[0], STATE_PUBLISHER[0])) or "run" in arguments:
         pytest.importorskip("rclpy", reason="rclpy is not installed: make setup")
+    asset = tmp_path / "tetrahedron.usda"
+    asset.write_text(TETRAHEDRON, encoding="utf-8")
+    arguments = tuple(each.format(tetrahedron=asset) for each in arguments)
     result = start_without(module, "\n".join(program), *arguments, directory=tmp_path)
     assert result.returncode == 2, result.stderr
     # Other lines may be those of the start, never a traceback.

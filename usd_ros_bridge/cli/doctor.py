@@ -33,6 +33,7 @@ from usd_ros_bridge.requirements import (
     OPENUSD,
     RICH,
     ROS,
+    SCIPY,
     Requirement,
     is_installed,
 )
@@ -164,12 +165,13 @@ def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> Check:
 
 def check_command_line() -> Check:
     """Check the Python packages that the command line and everything else need."""
-    missing = [each for each in (NUMPY, CLICK, RICH) if not is_installed(each.modules[0])]
+    needed = (NUMPY, SCIPY, CLICK, RICH)
+    missing = [each for each in needed if not is_installed(each.modules[0])]
     if missing:
         what = ", ".join(each.label for each in missing)
-        remedy = f"pip install {' '.join(each.label for each in missing)}"
+        remedy = f"pip install {' '.join(each.modules[0] for each in missing)}"
         return Check(name="command line", status="error", found=f"not installed: {what}", remedy=remedy)
-    versions = ", ".join(f"{each.label} {_version(each.label)}" for each in (NUMPY, CLICK, RICH))
+    versions = ", ".join(f"{each.label} {_version(each.label)}" for each in needed)
     return Check(name="command line", status="ok", found=versions)
 
 

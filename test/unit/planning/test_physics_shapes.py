@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from builders.stage_text import (
     world,
 )
 from case_tables import each_case
+from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.model.physics import (
     WORLD_BODY,
     Box,
@@ -40,7 +42,6 @@ from usd_ros_bridge.model.physics import (
     Shape,
     Sphere,
 )
-from usd_ros_bridge.planning.physics import volumes
 from usd_ros_bridge.planning.physics.volumes import convex_hull, is_closed, solid_of
 from usd_ros_bridge.spatial.transforms import rotate
 
@@ -471,11 +472,13 @@ def test_an_open_mesh_weighs_what_its_hull_does() -> None:
     assert solid_of(Mesh(mesh.points, mesh.triangles[1:])).volume == pytest.approx(1.0)
 
 
-def test_without_scipy_an_open_mesh_weighs_what_its_box_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(volumes, "find_spec", {}.get)
+def test_without_scipy_nothing_is_taken_for_the_hull(monkeypatch: pytest.MonkeyPatch) -> None:
     wedge = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
     faces = np.array([[0, 2, 1], [0, 1, 3], [1, 2, 3]], dtype=np.int32)
-    assert solid_of(Mesh(wedge, faces)).volume == pytest.approx(1.0)
+    assert solid_of(Mesh(wedge, faces)).volume == pytest.approx(1.0 / 6.0)
+    monkeypatch.setitem(sys.modules, "scipy.spatial", None)
+    with pytest.raises(BridgeError, match=r"SciPy .* masses of meshes.*pip install scipy"):
+        solid_of(Mesh(wedge, faces))
 
 
 def test_a_mesh_inside_out_weighs_the_same() -> None:

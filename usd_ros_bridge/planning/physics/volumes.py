@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.model.physics import Box, Capsule, Cone, Cylinder, Mesh, Plane, Shape, Sphere
+from usd_ros_bridge.requirements import missing_requirement
 from usd_ros_bridge.spatial.transforms import FloatArray
 
 _CANONICAL: FloatArray = (np.ones((3, 3)) + np.eye(3)) / 120.0
@@ -265,16 +265,9 @@ def _mesh(mesh: Mesh) -> Solid:
         solid = enclosed(mesh.points, mesh.triangles)
         if solid is not None:
             return solid
-    if not has_hulls():
-        return solid_of(Mesh(mesh.points, mesh.triangles, "boundingCube"))
     hull = convex_hull(used)
     solid = None if hull is None else enclosed(used, hull)
     return Solid(0.0, used.mean(axis=0), np.zeros((3, 3))) if solid is None else solid
-
-
-def has_hulls() -> bool:
-    """Return whether SciPy is there to find hulls; without it an open mesh weighs what the box around it does."""
-    return find_spec("scipy") is not None
 
 
 def _moved(solid: Solid, center: FloatArray) -> Solid:
@@ -320,10 +313,15 @@ def convex_hull(points: FloatArray) -> NDArray[np.int32] | None:
     """Return the triangles (T, 3) of the hull of points (V, 3), None where it is flat.
 
     They are counter-clockwise seen from outside.
-    """
-    # SciPy comes with the engines' extras; planning alone does without.
-    from scipy.spatial import ConvexHull, QhullError
 
+    Raises:
+        BridgeError: SciPy is missing. A mass is never taken from something else for that.
+    """
+    # Most assets have no mesh that needs it, and it takes as long to import as all others together.
+    try:
+        from scipy.spatial import ConvexHull, QhullError
+    except ImportError as error:
+        raise missing_requirement(error) or error from error
     try:
         hull = ConvexHull(points)
     except (QhullError, ValueError):
