@@ -49,7 +49,7 @@ FACTOR = "real_time_factor"
 """The node's parameter that may be set while the bridge runs."""
 CLOCK_TOPIC = "/clock"
 CLOCK_QOS = QosPlan(reliability="reliable", durability="volatile", depth=10)
-"""A subscription with ROS 2's default QoS hears it, as with ros_gz_bridge and Isaac Sim. rclpy's own is best effort."""
+"""ROS 2's default QoS, as of ros_gz_bridge and Isaac Sim. The subscriptions of rclpy and rclcpp are best effort."""
 _CHECK_NS = SECOND_NS
 
 # Plain CDR, little endian: builtin_interfaces/Time of whole seconds and nanoseconds.
