@@ -23,6 +23,7 @@ from usd_ros_bridge.model.message_types import JOINT_STATE, JOINT_TRAJECTORY, ME
 from usd_ros_bridge.model.records import (
     ActionRecord,
     CameraRecord,
+    ContextRecord,
     DiffDriveRecord,
     JointTrajectoryRecord,
     TopicRecord,
@@ -144,7 +145,14 @@ def test_implicit_interfaces() -> None:
 
 def test_own_attributes() -> None:
     table = rows(section(INTERFACES, "Attributes of the bridge"), "prim")
-    kinds = (CameraRecord, TopicRecord, ActionRecord, JointTrajectoryRecord, DiffDriveRecord)
+    kinds = (
+        CameraRecord,
+        ContextRecord,
+        TopicRecord,
+        ActionRecord,
+        JointTrajectoryRecord,
+        DiffDriveRecord,
+    )
     specs = {spec.name: spec for kind in kinds for _, spec in attribute_fields(kind)}
     own = {name for name in specs if name.startswith("usd_ros_bridge:")}
     assert {codes(row[1])[0] for row in table} == own
