@@ -588,10 +588,8 @@ def _range(lower: float, upper: float) -> str:
 def _colliders(colliders: Sequence[Collider], bodies: Sequence[Body]) -> RenderableType:
     found: dict[tuple[int, str], Counter[str]] = {}
     for collider in colliders:
-        material = collider.material
-        friction = (
-            "" if material is None else f"{material.static_friction:.3g} / {material.dynamic_friction:.3g}"
-        )
+        material = collider.contact_material
+        friction = f"{material.static_friction:.3g} / {material.dynamic_friction:.3g}"
         found.setdefault((collider.body, friction), Counter())[_shape(collider.shape)] += 1
     rows: list[Sequence[Text | str]] = []
     for (body, friction), shapes in found.items():

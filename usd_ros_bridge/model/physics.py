@@ -84,6 +84,7 @@ class Mesh:
         points: (V, 3) float64, m, scale folded in.
         triangles: (T, 3) int32 rows of `points`, counter-clockwise seen from outside.
         approximation: How it collides (PhysicsMeshCollisionAPI).
+        double_sided: Both sides of its triangles are outside (doubleSided of UsdGeom).
         skin: Its appearance, None if the colour of the collider or visual is enough.
     """
 
@@ -91,6 +92,7 @@ class Mesh:
     triangles: NDArray[np.int32]
     approximation: Approximation = "none"
     skin: Skin | None = None
+    double_sided: bool = False
 
 
 Shape = Sphere | Box | Capsule | Cylinder | Cone | Plane | Mesh
@@ -231,16 +233,21 @@ class ContactMaterial:
     restitution: float = 0.0
 
 
+DEFAULT_MATERIAL = ContactMaterial(static_friction=0.5, dynamic_friction=0.5)
+"""Of colliders without a material: PhysX's default. UsdPhysics has none; a bound material's own fallbacks are 0."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collider:
-    """A prim with PhysicsCollisionAPI.
+    """A gprim with PhysicsCollisionAPI, or below another prim that has it.
 
     Attributes:
-        path: Prim path.
+        path: Prim path of the gprim.
         body: Index in PhysicsScene.bodies, WORLD_BODY for a static one.
         body_from_shape: The shape in its body (in the world for a static one), m.
         shape: The shape that collides.
-        material: The bound material, None for the engine's defaults.
+        material: The bound material; where none is bound, MuJoCo's default (friction 1) with MjcCollisionAPI, else None:
+            PhysX's default, friction 0.5 and restitution 0.
         group: Index of the collision group it is in, -1 for none.
         solver: Solver attributes of the prim by resolved name and in SI units: `margin`, `gap` (m), `condim`,
             `priority`, `solref`, `solimp`, `torsional_friction`, `rolling_friction` (m), `solmix`,
@@ -258,6 +265,11 @@ class Collider:
     group: int = -1
     solver: Mapping[str, Any] = field(default_factory=dict)
     color: tuple[float, float, float, float] | None = None
+
+    @property
+    def contact_material(self) -> ContactMaterial:
+        """The material that it has in contacts."""
+        return DEFAULT_MATERIAL if self.material is None else self.material
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

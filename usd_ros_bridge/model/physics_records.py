@@ -78,6 +78,8 @@ class GeometryRecord(Record):
     Attributes:
         type_name: Cube, Sphere, Cylinder, Capsule, Cone, Plane or Mesh (or what derives from one); any other type for
             an unknown collider.
+        collider: The prim that is no gprim, mostly above, whose PhysicsCollisionAPI makes this one collide; its own
+            path where it is such a prim, without any gprim; "" otherwise. What it authors is in this record.
         world_from_prim: Local-to-world matrix, scale included, in stage units.
         detached_at: Nearest prim at or above that resets the transform stack, "" for none: what is above does not
             carry it.
@@ -85,8 +87,9 @@ class GeometryRecord(Record):
         points: (V, 3) float64 of a Mesh in its own frame, stage units; None for others.
         triangles: (T, 3) int32 of a Mesh, polygons fanned, counter-clockwise seen from outside (orientation honoured),
             holes and faces that name no points left out.
-        collides: PhysicsCollisionAPI is applied.
+        collides: PhysicsCollisionAPI is applied, to it or to `collider`.
         collision_enabled: physics:collisionEnabled.
+        double_sided: doubleSided, of a Mesh.
         approximation: physics:approximation as authored, "" where it is not; of a Mesh only.
         seen: It is imageable, visible and of purpose default or render (computed, not authored, values).
         color: Linear red, green, blue, opacity: the bound look's (UsdPreviewSurface diffuseColor, opacity), else
@@ -104,8 +107,10 @@ class GeometryRecord(Record):
     values: Mapping[str, Any] = field(default_factory=dict)
     points: NDArray[np.float64] | None = None
     triangles: NDArray[np.int32] | None = None
+    collider: str = ""
     collides: bool = False
     collision_enabled: bool = True
+    double_sided: bool = False
     approximation: str = ""
     seen: bool = True
     color: tuple[float, float, float, float] | None = None

@@ -256,7 +256,8 @@ def plan_ground(plan: BridgePlan, survey: Survey) -> tuple[list[Opinion], list[D
 def _ground(path: str, level: float, survey: Survey) -> list[Opinion]:
     """Return a plane that collides and one that is seen.
 
-    It has no physics material: those of wheels and feet decide, and engines do not average them with it.
+    It has no physics material, as a ground that Isaac Sim or a scene brings: engines average the default with those
+    of wheels and feet.
     """
     up = survey.up_axis
     height, size = level / survey.meters, _SIZE / survey.meters

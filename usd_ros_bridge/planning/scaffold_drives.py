@@ -230,12 +230,19 @@ class RobotDrives:
         taken = self._survey.children.get(self._robot.path, frozenset())
         path = f"{self._robot.path}/{free_name('SlidingMaterial', taken)}"
         frictions = ("physics:dynamicFriction", "physics:staticFriction")
+        # A mean with the ground's friction would brake.
+        least = Property(
+            name="physxMaterial:frictionCombineMode", type_name="token", value="min", uniform=True
+        )
         self.opinions.append(
             Opinion(
                 path=path,
                 define="Material",
-                schemas=("PhysicsMaterialAPI",),
-                properties=tuple(Property(name=name, type_name="float", value=0.0) for name in frictions),
+                schemas=("PhysicsMaterialAPI", "PhysxMaterialAPI"),
+                properties=(
+                    *(Property(name=name, type_name="float", value=0.0) for name in frictions),
+                    least,
+                ),
             )
         )
         binding = Property(name="material:binding:physics", type_name="rel", value=(path,))

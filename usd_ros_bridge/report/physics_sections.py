@@ -154,10 +154,8 @@ def _body_row(plan: BridgePlan, scene: PhysicsScene, body: Body) -> Sequence[obj
 
 
 def _collider_row(scene: PhysicsScene, each: Collider) -> Sequence[object]:
-    found = each.material
-    values = (
-        (None,) * 3 if found is None else (found.static_friction, found.dynamic_friction, found.restitution)
-    )
+    found = each.contact_material
+    values = (found.static_friction, found.dynamic_friction, found.restitution)
     group = scene.groups[each.group] if each.group >= 0 else ""
     return prim(each.path), _name(scene, each.body), _shape(each.shape), *map(number, values), group
 

@@ -86,6 +86,7 @@ def test_every_fault_is_reported_once_and_the_rest_falls() -> None:
         ("crossed_limits", "1.3.limits"): 1,
         ("World", "1.3.mass"): 1,
         ("World", "2.1.implicit"): 1,
+        ("ball", "1.3.material.default"): 1,
     }
     assert [body.path for body in plan.physics.bodies if not body.inertial.mass > 0.0] == []
     assert {collider.path.rpartition("/")[2] for collider in plan.physics.colliders} == {

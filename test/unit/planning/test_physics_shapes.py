@@ -351,6 +351,50 @@ def test_impossible_restitution(value: str, used: float) -> None:
     assert [finding.attribute for finding in findings(plan, "1.3.material")] == ["physics:restitution"]
 
 
+def bound_ball(static: float, dynamic: float, *schemas: str) -> str:
+    material = prim(
+        "Material", "rubber", "PhysicsMaterialAPI", f"float physics:staticFriction = {static}",
+        f"float physics:dynamicFriction = {dynamic}",
+    )  # fmt: skip
+    binding = "rel material:binding:physics = </World/rubber>"
+    applied = " ".join((COLLISION, "MaterialBindingAPI", *schemas))
+    return material + "".join(prim("Sphere", f"ball_{number}", applied, binding) for number in range(3))
+
+
+@each_case(("static", "said"), [(0.8, 0), (0.5, 0), (1.2, 1)])
+def test_static_friction_above_dynamic_is_said_once(static: float, said: int) -> None:
+    plan = plan_text(world(bound_ball(static, 0.8)))
+    found = findings(plan, "1.4.degraded")
+    assert [(each.severity, each.path, each.attribute) for each in found] == [
+        ("warning", "/World/rubber", "physics:staticFriction")
+    ] * said
+
+
+def test_colliders_without_a_material_have_the_default_of_physx_which_is_said_once() -> None:
+    plan = plan_text(world(bound_ball(0.8, 0.8), *(prim("Cube", f"box_{n}", COLLISION) for n in range(2))))
+    (found,) = findings(plan, "1.3.material.default")
+    assert (found.severity, found.path) == ("info", "/World/box_0")
+    assert found.message.startswith("2 of 5 colliders")
+    assert plan.physics is not None
+    frictions = [each.contact_material.dynamic_friction for each in plan.physics.colliders]
+    assert frictions == pytest.approx([0.8, 0.8, 0.8, 0.5, 0.5])
+    assert findings(plan_text(world(bound_ball(0.8, 0.8))), "1.3.material.default") == []
+
+
+def test_of_mujoco_colliders_the_default_is_that_of_mujoco() -> None:
+    plan = plan_text(world(prim("Sphere", "ball", f"{COLLISION} MjcCollisionAPI")))
+    assert plan.physics is not None
+    assert only(plan.physics).contact_material.dynamic_friction == 1.0
+    assert findings(plan, "1.3.material.default") == []
+
+
+@each_case(("line", "double"), [("", False), ("uniform bool doubleSided = 1", True)])
+def test_a_mesh_says_whether_it_has_two_sides(line: str, double: bool) -> None:
+    shape = shape_of(prim("Mesh", "m", COLLISION, CUBE, line))
+    assert isinstance(shape, Mesh)
+    assert shape.double_sided is double
+
+
 def test_fallbacks_of_colliders() -> None:
     text = prim("Sphere", "c", "PhysicsCollisionAPI MjcCollisionAPI")
     assert only(scene_of(world(text))).solver == {

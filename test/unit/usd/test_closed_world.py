@@ -58,7 +58,6 @@ IGNORED_PROPERTIES = {
     "purpose": "Imageable: read by UsdGeom.Imageable.ComputePurpose",
     "proxyPrim": "Imageable: rendering",
     "extent": "Boundable: follows from the sizes",
-    "doubleSided": "Gprim: rendering",
     **dict.fromkeys(
         ("primvars:displayColor", "primvars:displayOpacity"),
         "Gprim: read by UsdGeom.PrimvarsAPI, which inherits them",
@@ -108,7 +107,10 @@ IGNORED_PROPERTIES = {
     "exposure:time": "rendering",
 }
 
-IGNORED_OF_SOLIDS = {"orientation": "Gprim: only meshes have faces that are wound"}
+IGNORED_OF_SOLIDS = {
+    "doubleSided": "Gprim: solids have an inside",
+    "orientation": "Gprim: only meshes have faces that are wound",
+}
 """Properties that meshes alone have fields for."""
 
 

@@ -1,7 +1,7 @@
 """Contacts: parameters of geoms and of pairs of geoms, and which colliders collide.
 
-Where both colliders have a material, UsdPhysics averages their coefficients; PhysX materials may author another combine
-mode.
+UsdPhysics averages the coefficients of two colliders' materials; PhysX materials may author another combine mode. A
+collider without a material has PhysX's default one. MuJoCo takes the greater coefficient, unless a pair has its own.
 
 Excludes filter pairs of bodies, collision bits of the geoms filter groups and pairs of colliders. MuJoCo's own rule,
 that parent and child bodies never collide, is disabled: in UsdPhysics a joint decides (physics:collisionEnabled). The
@@ -11,8 +11,9 @@ scene's pairs include the bodies that fixed joints weld to the ends of a joint.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import lru_cache
+from itertools import combinations, islice, product
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,10 @@ import numpy as np
 from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder, set_solver_values
 from usd_ros_bridge.model.physics import WORLD_BODY, Collider, ContactMaterial, PhysicsScene
 
-BOUND_PRIORITY = 1
-"""Priority of geoms with a bound material over those without, whose friction is not authored."""
+Coefficients = tuple[float, float]
+"""Friction and restitution."""
+_OWN_CONTACT = frozenset({"solref", "solimp", "contact_stiffness"})
+"""What a solver's schema says of a contact's spring and damper instead of a restitution."""
 FRICTIONLESS = 1e-5
 """Friction that MuJoCo treats as zero."""
 _STEPS_PER_BOUNCE = 12.0
@@ -33,18 +36,11 @@ _LEAST_BOUNCE = math.exp(-2.0)
 
 def set_contact(builder: SpecBuilder, geom: Any, collider: Collider) -> None:
     """Set the contact parameters of a collider's geom; those that are not authored keep MuJoCo's defaults."""
-    if collider.material is not None:
-        geom.priority = BOUND_PRIORITY
-        friction = sliding_friction(collider.material)
-        geom.friction[0] = friction
-        if friction <= FRICTIONLESS:
-            geom.condim = 1
-        set_bounce(geom, collider.material.restitution, builder.spec.option.timestep)
+    _set_material(builder, geom, collider, _own(collider))
     # No gap: early contacts have no force in MuJoCo, and its versions measure the gap differently.
     geom.margin = max(0.0, float(collider.solver.get("margin", geom.margin)))
     geom.solmix = float(collider.solver.get("solmix", geom.solmix))
-    geom.condim = int(collider.solver.get("condim", geom.condim))
-    geom.priority = int(collider.solver.get("priority", geom.priority))
+    geom.priority = _priority(collider)
     if {"contact_stiffness", "contact_damping"} <= collider.solver.keys():
         geom.solref = spring(collider.solver["contact_stiffness"], collider.solver["contact_damping"])
     for name in ("solref", "solimp"):
@@ -53,6 +49,18 @@ def set_contact(builder: SpecBuilder, geom: Any, collider: Collider) -> None:
     for place, name in ((1, "torsional_friction"), (2, "rolling_friction")):
         if name in collider.solver:
             geom.friction[place] = float(collider.solver[name])
+
+
+def _set_material(builder: SpecBuilder, geom: Any, collider: Collider, values: Coefficients) -> None:
+    """Set friction and restitution of a geom; a solver's own contact dimension has precedence."""
+    friction, restitution = values
+    geom.friction[0] = friction
+    geom.condim = int(collider.solver.get("condim", 3 if friction > FRICTIONLESS else 1))
+    set_bounce(geom, restitution, builder.spec.option.timestep)
+
+
+def _priority(collider: Collider) -> int:
+    return int(collider.solver.get("priority", 0))
 
 
 def spring(stiffness: float, damping: float) -> list[float]:
@@ -66,6 +74,12 @@ def set_bounce(element: Any, restitution: float, timestep: float) -> None:
         element.solref = bouncing(restitution, timestep)
         # A constant impedance: one that grows with depth would make the spring nonlinear.
         element.solimp = [0.99, 0.99, 0.001, 0.5, 2.0]
+
+
+def _forget_bounce(builder: SpecBuilder, element: Any) -> None:
+    """Give a geom or pair MuJoCo's default contact."""
+    default = builder.spec.default.geom
+    element.solref, element.solimp = np.array(default.solref), np.array(default.solimp)
 
 
 def sliding_friction(material: ContactMaterial) -> float:
@@ -119,6 +133,7 @@ def stepped_restitution(ratio: float) -> float:
     return total / _PHASES
 
 
+_MODES = ("friction_combine", "restitution_combine")
 _COMBINE: dict[str, Callable[[float, float], float]] = {
     "average": lambda one, other: 0.5 * (one + other),
     "min": min,
@@ -140,80 +155,139 @@ def can_touch(builder: SpecBuilder, first: int, second: int) -> bool:
 
 
 def combine_materials(builder: SpecBuilder) -> None:
-    """Add pairs of colliders whose materials differ: MuJoCo would use the rougher one.
+    """Add pairs of colliders whose materials are not combined as MuJoCo does: it takes the greater coefficient.
 
-    Above MOST_PAIRS, pairs with static colliders come first: the ground counts more than contacts between robots.
+    Where that would be more than MOST_PAIRS, geoms that move get what their material and that of most static geoms make
+    together, and a priority over static ones: only the other pairs are left. Of these, the first MOST_PAIRS are added.
     """
-    colliders = builder.scene.colliders
-    bound = [
-        index
-        for index, collider in enumerate(colliders)
-        if collider.material is not None and builder.geom_names[index]
-    ]
-    statics = {index for index in bound if builder.is_static(colliders[index].body)}
-    wanted = [
-        (first, second)
-        for place, first in enumerate(bound)
-        for second in bound[place + 1 :]
-        if not (first in statics and second in statics)
-        and _differ(colliders[first], colliders[second])
-        and _same_priority(builder, first, second)
-        and can_touch(builder, first, second)
-    ]
-    wanted.sort(key=statics.isdisjoint)
+    pairs = _Pairs(builder)
+    wanted = list(islice(pairs.unlike(), MOST_PAIRS + 1))
+    if pairs.count_geoms(wanted) > MOST_PAIRS and pairs.lean_on_ground():
+        wanted = list(islice(pairs.unlike(), MOST_PAIRS + 1))
     count = 0
-    for place, (first, second) in enumerate(wanted):
-        count += len(builder.geom_names[first]) * len(builder.geom_names[second])
+    for first, second in wanted:
+        count += pairs.count_geoms([(first, second)])
         if count > MOST_PAIRS:
             builder.report(
                 "mujoco.materials",
-                f"more than {MOST_PAIRS} pairs of geoms have materials that differ: between "
-                f"{len(wanted) - place} pairs of colliders the greater friction holds",
+                f"more than {MOST_PAIRS} pairs of geoms have materials that differ: the greater friction is used "
+                "between the others",
             )
             break
         add_pair(builder, first, second)
 
 
-def _differ(first: Collider, second: Collider) -> bool:
-    """Return whether MuJoCo's mixture of two materials differs from their combination."""
-    assert first.material is not None
-    assert second.material is not None
-    if first.material == second.material and first.solver == second.solver == {}:
-        return False
-    return combined(first, second) != (
-        max(sliding_friction(first.material), sliding_friction(second.material)),
-        max(first.material.restitution, second.material.restitution),
-    )
+class _Pairs:
+    """Pairs of colliders that may touch, and how MuJoCo would mix their coefficients.
+
+    Colliders with equal materials that are static, or that move, are one class: few classes stand for many pairs.
+    """
+
+    def __init__(self, builder: SpecBuilder) -> None:
+        self._builder = builder
+        self._colliders = builder.scene.colliders
+        self._ground: Collider | None = None
+        self._classes: dict[Hashable, list[int]] = {}
+        self._statics: set[int] = set()
+        for index, collider in enumerate(self._colliders):
+            if builder.geom_names[index]:
+                is_static = builder.is_static(collider.body)
+                if is_static:
+                    self._statics.add(index)
+                modes = tuple(_mode(collider, name) for name in _MODES)
+                key = collider.material, modes, _priority(collider), is_static
+                self._classes.setdefault(key, []).append(index)
+
+    def count_geoms(self, pairs: Iterable[tuple[int, int]]) -> int:
+        names = self._builder.geom_names
+        return sum(len(names[first]) * len(names[second]) for first, second in pairs)
+
+    def unlike(self) -> Iterator[tuple[int, int]]:
+        """Yield the pairs that MuJoCo would not combine as authored, those with static colliders first."""
+        members = list(self._classes.values())
+        unlike = [
+            (first, second)
+            for place, first in enumerate(members)
+            for second in members[place:]
+            if self._differ(first[0], second[0])
+        ]
+        for with_static in (True, False):
+            for ones, others in unlike:
+                if (ones[0] in self._statics or others[0] in self._statics) == with_static:
+                    for pair in combinations(ones, 2) if ones is others else product(ones, others):
+                        first, second = sorted(pair)
+                        if self._may_collide(first, second) and can_touch(self._builder, first, second):
+                            yield first, second
+
+    def lean_on_ground(self) -> bool:
+        """Set geoms that move to what they have with most static geoms; return whether there are any static ones."""
+        names = self._builder.geom_names
+        statics = [each for each in self._classes.values() if each[0] in self._statics]
+        if not statics:
+            return False
+        most = max(statics, key=lambda each: sum(len(names[index]) for index in each))
+        self._ground = self._colliders[most[0]]
+        for index, collider in enumerate(self._colliders):
+            if index not in self._statics:
+                for name in names[index]:
+                    geom = self._builder.spec.geom(name)
+                    friction, restitution = self._values(index)
+                    if _OWN_CONTACT.isdisjoint(collider.solver):
+                        _forget_bounce(self._builder, geom)
+                    else:
+                        restitution = 0.0
+                    _set_material(self._builder, geom, collider, (friction, restitution))
+                    geom.priority = _priority(collider) + self._rank(index)
+        return True
+
+    def _rank(self, index: int) -> int:
+        """Return what is added to a collider's authored priority."""
+        return int(self._ground is not None and index not in self._statics)
+
+    def _values(self, index: int) -> Coefficients:
+        collider = self._colliders[index]
+        return combined(collider, self._ground) if self._ground and self._rank(index) else _own(collider)
+
+    def _differ(self, first: int, second: int) -> bool:
+        """Return whether MuJoCo's mixture of two colliders differs from their materials' combination."""
+        one, other = self._colliders[first], self._colliders[second]
+        if _priority(one) != _priority(other) or (first in self._statics and second in self._statics):
+            return False
+        values, ranks = (self._values(first), self._values(second)), (self._rank(first), self._rank(second))
+        mixed = values[ranks[1] > ranks[0]] if ranks[0] != ranks[1] else tuple(map(max, *values))
+        return combined(one, other) != mixed
+
+    def _may_collide(self, first: int, second: int) -> bool:
+        geoms = [self._builder.spec.geom(self._builder.geom_names[index][0]) for index in (first, second)]
+        one, other = geoms
+        return bool(one.contype & other.conaffinity or other.contype & one.conaffinity)
 
 
-def combined(first: Collider, second: Collider) -> tuple[float, float]:
-    """Return the friction and restitution between two colliders that have materials."""
-    assert first.material is not None
-    assert second.material is not None
+def _own(collider: Collider) -> Coefficients:
+    material = collider.contact_material
+    return sliding_friction(material), material.restitution
+
+
+def combined(first: Collider, second: Collider) -> Coefficients:
+    """Return the friction and restitution between two colliders.
+
+    A material without any friction has none with a collider that has no material: casters have such materials to slide.
+    A mean with PhysX's default would let them brake; PhysX takes load off a caster that brakes, MuJoCo does not.
+    """
     friction, restitution = (
-        _COMBINE[max((_mode(first, name), _mode(second, name)), key=list(_COMBINE).index)]
-        for name in ("friction_combine", "restitution_combine")
+        max((_mode(first, name), _mode(second, name)), key=list(_COMBINE).index) for name in _MODES
     )
+    one, other = _own(first), _own(second)
+    slides = friction == "average" and 0.0 in (one[0], other[0]) and None in (first.material, second.material)
     return (
-        friction(sliding_friction(first.material), sliding_friction(second.material)),
-        restitution(first.material.restitution, second.material.restitution),
+        0.0 if slides else _COMBINE[friction](one[0], other[0]),
+        _COMBINE[restitution](one[1], other[1]),
     )
 
 
 def _mode(collider: Collider, name: str) -> str:
     value = str(collider.solver.get(name, "average")).lower()
     return value if value in _COMBINE else "average"
-
-
-def _same_priority(builder: SpecBuilder, first: int, second: int) -> bool:
-    """Return whether two colliders may collide and have the same priority."""
-    names = builder.geom_names[first][:1], builder.geom_names[second][:1]
-    if not (names[0] and names[1]):
-        return False
-    one, other = (builder.spec.geom(name[0]) for name in names)
-    return one.priority == other.priority and bool(
-        one.contype & other.conaffinity or other.contype & one.conaffinity
-    )
 
 
 def add_pair(builder: SpecBuilder, first: int, second: int) -> None:
@@ -224,8 +298,9 @@ def add_pair(builder: SpecBuilder, first: int, second: int) -> None:
             pair = builder.spec.add_pair(name=f"{one} {other}", geomname1=one, geomname2=other)
             geoms = builder.spec.geom(one), builder.spec.geom(other)
             _mix(pair, *geoms)
-            bound = all(collider.material is not None for collider in colliders)
-            if bound and geoms[0].priority == geoms[1].priority:
+            if _priority(colliders[0]) == _priority(colliders[1]):
+                if all(_OWN_CONTACT.isdisjoint(each.solver) for each in colliders):
+                    _forget_bounce(builder, pair)
                 _combine(builder, pair, *combined(*colliders))
 
 

@@ -20,21 +20,27 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from usd_ros_bridge.backends.mujoco.flat_plates import (
+    DEEPEST,
+    SLAB,
+    THICKEST,
+    moving_spheres,
+    plates,
+    start_pose,
+)
 from usd_ros_bridge.backends.mujoco.mujoco_options import MujocoOptions
 from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder
 from usd_ros_bridge.model.physics import Box, Collider, Mesh, Shape, Sphere
 from usd_ros_bridge.process_settings import user_cache
-from usd_ros_bridge.spatial.transforms import FloatArray
+from usd_ros_bridge.spatial.transforms import FloatArray, quaternion_conjugate, rotate
 from usd_ros_bridge.spatial.transforms import pose as make_pose
 
 _FLAT = 1e-4
 """Thickness over extent below which a mesh is flat and has no hull."""
-_SLAB = 0.05
-"""Thickness over extent of the plate below a flat static mesh."""
-_DEEPEST = 0.02
-"""m: greatest thickness of the prism below a triangle of a static mesh; it protrudes behind thinner walls."""
 _PLATE = 1e-3
 """m: thickness of the plate of a flat mesh on a body that moves."""
+_STEEPEST = 0.1
+"""Least cosine between the normals of a terrain and the vertical: 84 degrees."""
 _CONVEX = 0.99
 """Share of its hull that a convex mesh fills."""
 MOST_PRISMS = 10_000
@@ -79,12 +85,12 @@ def convex_parts(builder: SpecBuilder, collider: Collider, mesh: Mesh, *, static
         return [_bounding_box(used)]
     thin = _flatness(used)
     if thin is not None:
-        return _flat_parts(points, triangles, thin, static=static, exact=mesh.approximation == "none")
+        return _flat_parts(builder, collider, mesh, thin, static=static)
     if mesh.approximation == "convexDecomposition":
         return _decomposed(builder, collider, mesh)
     if mesh.approximation in ("none", "meshSimplification") and not _is_convex(points, triangles, used):
         if static and len(triangles) <= MOST_PRISMS:
-            return _prisms(points, triangles)
+            return _prisms(points, triangles, _downwards(builder, collider, mesh))
         if static:
             report_shape(
                 builder,
@@ -123,51 +129,14 @@ def _flatness(points: FloatArray) -> FloatArray | None:
 
 
 def _flat_parts(
-    points: FloatArray, triangles: NDArray[np.int32], normal: FloatArray, *, static: bool, exact: bool
+    builder: SpecBuilder, collider: Collider, mesh: Mesh, normal: FloatArray, *, static: bool
 ) -> list[ConvexPart]:
-    """Return a plate: below the front of the triangles where it is static, centred where it moves."""
-    corners = points[triangles]
-    areas = 0.5 * np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-    if float(np.sum(areas @ normal)) < 0.0:
-        normal = -normal
-    used = points[np.unique(triangles)]
-    extent = float(np.linalg.norm(np.ptp(used, axis=0)))
-    depth = _SLAB * extent if static else _PLATE
-    lift = 0.0 if static else 0.5 * depth
-    if not exact or not static or _fills_outline(used, normal, float(np.linalg.norm(areas, axis=1).sum())):
-        return [ConvexPart(_extruded(used + lift * normal, normal, depth), faithful=False)]
-    return [
-        ConvexPart(_extruded(corner + lift * normal, normal, depth), faithful=False) for corner in corners
-    ]
-
-
-def _fills_outline(points: FloatArray, normal: FloatArray, area: float) -> bool:
-    """Return whether flat triangles cover their convex outline."""
-    first = np.cross(normal, [1.0, 0.0, 0.0] if abs(normal[0]) < 0.9 else [0.0, 1.0, 0.0])
-    first /= np.linalg.norm(first)
-    flat = np.column_stack([points @ first, points @ np.cross(normal, first)])
-    return area >= _CONVEX * _outline_area(flat)
-
-
-def _outline_area(points: FloatArray) -> float:
-    """Return the area of the convex outline of points in a plane (Andrew's monotone chain)."""
-    ordered = sorted(map(tuple, points.tolist()))
-
-    def chain(candidates: list[tuple[float, ...]]) -> list[tuple[float, ...]]:
-        kept: list[tuple[float, ...]] = []
-        for x, y in candidates:
-            while len(kept) >= 2 and _turn(kept[-2], kept[-1], (x, y)) <= 0.0:
-                kept.pop()
-            kept.append((x, y))
-        return kept[:-1]
-
-    outline = np.array(chain(ordered) + chain(ordered[::-1]))
-    x, y = outline[:, 0], outline[:, 1]
-    return 0.5 * abs(float(np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1))))
-
-
-def _turn(a: tuple[float, ...], b: tuple[float, ...], c: tuple[float, ...]) -> float:
-    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
+    """Return plates: below the front of the triangles where they are static, one that is centred where they move."""
+    if static:
+        found = plates(builder, collider, mesh, normal, exact=mesh.approximation == "none")
+        return [ConvexPart(shape, pose=pose, faithful=False) for shape, pose in found]
+    used = np.asarray(mesh.points, dtype=np.float64)[np.unique(mesh.triangles)]
+    return [ConvexPart(_extruded(used + 0.5 * _PLATE * normal, normal, _PLATE), faithful=False)]
 
 
 def _extruded(points: FloatArray, normal: FloatArray, depth: float) -> Mesh:
@@ -197,18 +166,50 @@ def _farthest(points: FloatArray, normals: FloatArray) -> FloatArray:
     )
 
 
-def _prisms(points: FloatArray, triangles: NDArray[np.int32]) -> list[ConvexPart]:
-    """Return a prism below each triangle: the surface itself collides, from its front."""
+def _prisms(points: FloatArray, triangles: NDArray[np.int32], down: FloatArray | None) -> list[ConvexPart]:
+    """Return a prism behind each triangle: the surface itself collides, from its front.
+
+    Args:
+        points: (V, 3).
+        triangles: (T, 3) rows of `points`.
+        down: Of a terrain, where the prisms reach; thin ones let what is fast fall through.
+    """
     corners = points[triangles]
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     lengths = np.linalg.norm(normals, axis=1)
     extent = float(np.linalg.norm(np.ptp(corners.reshape(-1, 3), axis=0)))
-    depth = min(_SLAB * extent, _DEEPEST)
+    depth = min(SLAB * extent, DEEPEST if down is None else THICKEST)
     return [
-        ConvexPart(_extruded(corner, normal / length, depth), faithful=False)
+        ConvexPart(_extruded(corner, normal / length if down is None else -down, depth), faithful=False)
         for corner, normal, length in zip(corners, normals, lengths.tolist(), strict=True)
         if length > (_FLAT * extent) ** 2
     ]
+
+
+def _downwards(builder: SpecBuilder, collider: Collider, mesh: Mesh) -> FloatArray | None:
+    """Return the direction of gravity in a mesh's own frame if the mesh is a terrain, None for other meshes.
+
+    All triangles of a terrain look up. Where all look down, it is one if the mesh has two sides, or if all that moves
+    starts above it: nothing else would come to rest on it.
+    """
+    gravity = np.array(builder.scene.gravity)
+    strength = float(np.linalg.norm(gravity))
+    if not strength > 0.0:
+        return None
+    world_from_shape = start_pose(builder, collider)
+    down: FloatArray = rotate(quaternion_conjugate(world_from_shape[3:]), gravity / strength)
+    corners = np.asarray(mesh.points, dtype=np.float64)[mesh.triangles]
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    lengths = np.linalg.norm(normals, axis=1)
+    slopes = normals @ down
+    if (slopes <= -_STEEPEST * lengths).all():
+        return down
+    if not (slopes >= _STEEPEST * lengths).all():
+        return None
+    centers, _ = moving_spheres(builder)
+    lowest = world_from_shape[:3] @ (gravity / strength) + float((corners @ down).max())
+    is_below_all = len(centers) > 0 and float((centers @ (gravity / strength)).max()) < lowest
+    return down if mesh.double_sided or is_below_all else None
 
 
 def _decomposed(builder: SpecBuilder, collider: Collider, mesh: Mesh) -> list[ConvexPart]:

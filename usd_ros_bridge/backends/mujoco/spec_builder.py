@@ -68,6 +68,7 @@ class SpecBuilder:
         fixed_bodies: Bodies that should move, but have an impossible mass: they are fixed to their parents.
         rod_lengths: Lengths (m) of tendons of constant length, by name.
         meshes: Names of meshes by a digest of their points.
+        moving_spheres: Centres and radii of balls around the colliders that move, None until something asks for them.
     """
 
     def __init__(self, scene: PhysicsScene, report: Report, options: MujocoOptions) -> None:
@@ -101,6 +102,7 @@ class SpecBuilder:
         self.fixed_bodies: set[int] = set()
         self.rod_lengths: dict[str, float] = {}
         self.meshes: dict[str, str] = {}
+        self.moving_spheres: tuple[FloatArray, FloatArray] | None = None
 
     def copy(self, scene: PhysicsScene, report: Report) -> SpecBuilder:
         """Return a builder of a copy of the specification.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -11,21 +12,36 @@ import numpy as np
 
 from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.appearance import GREY, Color
-from usd_ros_bridge.model.diagnostics import DiagnosticCollector
-from usd_ros_bridge.model.physics import WORLD_BODY, Collider, ContactMaterial, Plane, Visual
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector, degraded
+from usd_ros_bridge.model.physics import (
+    DEFAULT_MATERIAL,
+    WORLD_BODY,
+    Collider,
+    ContactMaterial,
+    Plane,
+    Visual,
+)
 from usd_ros_bridge.model.physics_records import GeometryRecord, MaterialRecord, PhysicsRecords, SiteRecord
 from usd_ros_bridge.model.records import fallback
 from usd_ros_bridge.planning.kinematics.solver_attributes import COLLIDER, MATERIAL, number, resolve_all
 from usd_ros_bridge.planning.names import Nearest, is_below
 from usd_ros_bridge.planning.physics.bodies import BodyTable
-from usd_ros_bridge.planning.physics.mass import ColliderMass
-from usd_ros_bridge.planning.physics.shapes import ScaledShape, SharedMeshes, place_shape, read_transforms
+from usd_ros_bridge.planning.physics.mass import ColliderMass, share_masses
+from usd_ros_bridge.planning.physics.shapes import (
+    ScaledShape,
+    SharedMeshes,
+    place_shape,
+    read_transforms,
+    shape_types,
+)
 from usd_ros_bridge.planning.physics.volumes import MassModel
 from usd_ros_bridge.planning.stage_index import MAX_MAGNITUDE, StageIndex, as_poses
 from usd_ros_bridge.spatial.transforms import FloatArray, compose, relative, to_matrix
 
 _MUJOCO_MIXES: Final = {"friction_combine": "max", "restitution_combine": "max"}
 """How MuJoCo combines what two colliders say, which is what MjcCollisionAPI is authored for."""
+_MUJOCO_MATERIAL: Final = ContactMaterial(static_friction=1.0, dynamic_friction=1.0)
+"""What MuJoCo's own default is, where MjcCollisionAPI is applied and no material is bound."""
 
 
 @dataclass(slots=True, eq=False)
@@ -96,7 +112,8 @@ class _Planner:
         records = [
             record
             for record in self._physics.geometries
-            if (record.collides and record.collision_enabled) or record.seen
+            if ((record.collides and record.collision_enabled) or record.seen)
+            and not _is_shapeless_part(record)
         ]
         units = self._index.units
         transforms = read_transforms(records, units)
@@ -135,6 +152,8 @@ class _Planner:
                 self._collider(record, placed, body, pose)
                 solver = self._shapes.colliders[-1].solver
                 self._add_mass(record, solver, placed, body, of_shape, of_prim, transforms.scale[row])
+        for body, masses in self._shapes.masses.items():
+            self._shapes.masses[body] = share_masses(masses, self._findings)
         return self._shapes
 
     def _may_be_plane(self, record: GeometryRecord, placed: ScaledShape, body: str) -> bool:
@@ -158,6 +177,8 @@ class _Planner:
             meters=self._index.units.meters,
             applied=record.applied,
         )
+        is_mujoco = "MjcCollisionAPI" in record.applied
+        unbound = _MUJOCO_MATERIAL if is_mujoco else None
         self._shapes.records.append(record)
         self._shapes.colliders.append(
             Collider(
@@ -165,8 +186,8 @@ class _Planner:
                 body=self._table.indices.get(body, WORLD_BODY),
                 body_from_shape=pose,
                 shape=placed.shape,
-                material=material if record.material in self._physics.materials else None,
-                solver={**(_MUJOCO_MIXES if "MjcCollisionAPI" in record.applied else {}), **solver, **own},
+                material=material if record.material in self._physics.materials else unbound,
+                solver={**(_MUJOCO_MIXES if is_mujoco else {}), **solver, **own},
                 color=_color(record) if record.seen else None,
             )
         )
@@ -184,6 +205,9 @@ class _Planner:
         if not (body and self._weighs(record)):
             return
         _, _, density = self._material(record.material)
+        # On a body that collides itself PhysicsMassAPI says what the body is, and is not counted twice.
+        own = None if record.path == body else self._physics.masses.get(record.path)
+        compound = "" if own is not None or record.collider == body else record.collider
         self._shapes.masses.setdefault(body, []).append(
             ColliderMass(
                 path=record.path,
@@ -191,8 +215,8 @@ class _Planner:
                 body_from_shape=body_from_shape,
                 body_from_prim=body_from_prim,
                 scale=scale,
-                # On a body that collides itself PhysicsMassAPI says what the body is, and is not counted twice.
-                record=None if record.path == body else self._physics.masses.get(record.path),
+                record=own or self._physics.masses.get(compound),
+                compound=compound,
                 density=density,
                 model=(model := _mass_model(solver)),
                 thickness=_wall(record, solver) if model == "shell" else 0.0,
@@ -257,7 +281,13 @@ def report_misplaced_masses(
         robots: Whether a robot floats, by path of its outermost context.
         findings: Takes what was found.
     """
-    colliders = {record.path: record for record in physics.geometries if record.collides}
+    colliders = {
+        path: record
+        for record in physics.geometries
+        if record.collides
+        for path in (record.collider, record.path)
+        if path
+    }
     bodies = {record.path for record in index.records.bodies}
     for path in physics.masses:
         if path in bodies:
@@ -279,10 +309,73 @@ def report_misplaced_masses(
         if record.collides and floating(record.path) and not carrier(record, index):
             findings.warning(
                 "1.3.collider.place",
-                record.path,
+                record.collider or record.path,
                 "the collider is below a robot that moves, and on none of its bodies: it stays behind",
                 "move it below a rigid body",
             )
+
+
+def report_compounds(physics: PhysicsRecords, findings: DiagnosticCollector) -> None:
+    """Say once for the asset that PhysicsCollisionAPI on other prims than gprims makes those below collide."""
+    parts = [record for record in physics.geometries if record.collider not in ("", record.path)]
+    if not parts:
+        return
+    left_out = Counter(record.type_name for record in parts if _is_shapeless_part(record))
+    compounds = dict.fromkeys(record.collider for record in parts)
+    shapes = len(parts) - left_out.total()
+    if len(compounds) == 1:
+        message = (
+            f"PhysicsCollisionAPI is on a prim that is no gprim: what is below collides ({shapes} gprims)"
+        )
+    else:
+        message = (
+            f"PhysicsCollisionAPI is on this prim and {len(compounds) - 1} more that are no gprims: what is below them "
+            f"collides ({shapes} gprims)"
+        )
+    if left_out:
+        kinds = ", ".join(f"{count} {name}" for name, count in sorted(left_out.items()))
+        message += f"; {kinds}, which have no shape, do not"
+    findings.info(
+        "1.3.collision_api", next(iter(compounds)), message, "apply it to the gprims, as UsdPhysics has it"
+    )
+
+
+def report_materials(physics: PhysicsRecords, shapes: SceneShapes, findings: DiagnosticCollector) -> None:
+    """Report, each once for the asset, static friction that no engine has, and colliders without a material."""
+    bound = dict.fromkeys(record.material for record in shapes.records)
+    sticking = {}
+    for material in filter(None, map(physics.materials.get, bound)):
+        static, dynamic = material.static_friction, material.dynamic_friction
+        if static is not None and dynamic is not None and static > max(dynamic, 0.0):
+            sticking[material.path] = float(f"{static:.6g}")
+    if sticking:
+        degraded(
+            findings,
+            sticking,
+            "physics:staticFriction",
+            "engines have one coefficient, and the dynamic one acts at rest, too (the static one where that is 0)",
+            remedy="author the same static and dynamic friction",
+        )
+    without = [each.path for each in shapes.colliders if each.material is None]
+    if without:
+        count = (
+            f"{len(without)} of {len(shapes.colliders)} colliders have"
+            if len(without) > 1
+            else "a collider has"
+        )
+        default = DEFAULT_MATERIAL
+        findings.info(
+            "1.3.material.default",
+            without[0],
+            f"{count} no physics material; PhysX's default is used, friction {default.dynamic_friction:g} and "
+            f"restitution {default.restitution:g}",
+            "bind a material with PhysicsMaterialAPI",
+        )
+
+
+def _is_shapeless_part(record: GeometryRecord) -> bool:
+    """Return whether a part of a compound collider is of a type that has no shape: curves, points."""
+    return record.collider not in ("", record.path) and record.type_name not in shape_types()
 
 
 def _group(scene: Mapping[str, Any], end: str, otherwise: float) -> float:

@@ -9,6 +9,7 @@ volume of zero, axes without moments, moments below 1e-5 taken for none), docs/r
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, get_args
@@ -52,7 +53,8 @@ class ColliderMass:
         body_from_shape: (4, 4) where that is in the body.
         body_from_prim: (4, 4) where the prim's own axes are: a mass of its own is authored in them.
         scale: (3,) world scale of the prim.
-        record: PhysicsMassAPI on the collider itself, None where it is not applied.
+        record: PhysicsMassAPI on the collider itself or its compound, None where it is not applied.
+        compound: The compound collider whose `record` and mass it shares with other parts, "" for none.
         density: Of the bound material, in stage units; 0 for none.
         model: How the mass is distributed.
         thickness: m, of the wall of a shell; 0 for a surface.
@@ -64,9 +66,44 @@ class ColliderMass:
     body_from_prim: FloatArray
     scale: FloatArray
     record: MassRecord | None = None
+    compound: str = ""
     density: float = 0.0
     model: MassModel = ""
     thickness: float = 0.0
+
+
+def share_masses(colliders: Sequence[ColliderMass], findings: DiagnosticCollector) -> list[ColliderMass]:
+    """Return the colliders of a body with the mass of each compound shared among its parts, by volume.
+
+    Args:
+        colliders: The colliders.
+        findings: Takes centres of mass and moments of compounds, which are those of the parts together.
+    """
+    volumes: dict[str, float] = {}
+    shared = [each for each in colliders if each.compound and each.record is not None]
+    for each in shared:
+        volume = distributed(each.shape, each.model, each.thickness).volume
+        volumes[each.compound] = volumes.get(each.compound, 0.0) + volume
+    counts = Counter(each.compound for each in shared)
+    result = list(colliders)
+    for number, each in enumerate(colliders):
+        record = each.record
+        if record is None or not each.compound:
+            continue
+        if record.center_of_mass is not None or record.diagonal_inertia is not None:
+            findings.warning(
+                "1.3.mass",
+                each.compound,
+                "the centre of mass and the inertia of a prim above gprims are not used: those of the gprims are",
+                "author them on the rigid body",
+            )
+        total = volumes[each.compound]
+        volume = distributed(each.shape, each.model, each.thickness).volume
+        share = volume / total if total > 0.0 else 1.0 / counts[each.compound]
+        mass = None if record.mass is None else record.mass * share
+        record = MassRecord(path=record.path, mass=mass, density=record.density)
+        result[number] = replace(each, record=record)
+    return result
 
 
 def with_tensor(record: MassRecord | None, path: str, tensor: Any) -> MassRecord | None:

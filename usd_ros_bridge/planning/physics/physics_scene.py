@@ -11,7 +11,7 @@ import numpy as np
 
 from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.diagnostics import DiagnosticCollector
-from usd_ros_bridge.model.physics import WORLD_BODY, Body, Collider, Inertial, Joint, PhysicsScene
+from usd_ros_bridge.model.physics import WORLD_BODY, Body, Inertial, Joint, PhysicsScene
 from usd_ros_bridge.model.physics_records import MassRecord, PhysicsRecords, PhysicsSceneRecord
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.records import fallback
@@ -30,7 +30,13 @@ from usd_ros_bridge.planning.physics.bodies import (
     plan_bodies,
     report_nested,
 )
-from usd_ros_bridge.planning.physics.colliders import SceneShapes, plan_shapes, report_misplaced_masses
+from usd_ros_bridge.planning.physics.colliders import (
+    SceneShapes,
+    plan_shapes,
+    report_compounds,
+    report_materials,
+    report_misplaced_masses,
+)
 from usd_ros_bridge.planning.physics.filters import plan_filters, plan_groups
 from usd_ros_bridge.planning.physics.mass import (
     MasslessRule,
@@ -316,12 +322,14 @@ def _plan(
     floating = {robot.path: robot.base >= 0 and not robot.implicit for robot in plan.robots}
     report_misplaced_masses(physics, index, floating, findings)
     report_nested(kinematics, index, findings)
+    report_compounds(physics, findings)
+    report_materials(physics, shapes, findings)
     report_unmapped(records, physics, findings)
     apart_bodies, apart_colliders = plan_filters(
         physics, table, kinematics, bodies, joints, shapes.colliders, plan, index, solvers, findings
     )
     colliders, groups, apart_groups = plan_groups(
-        physics, shapes.colliders, shapes.records, findings, _owners_of(shapes.colliders, bodies, owners)
+        physics, shapes.colliders, shapes.records, findings, _owners_of(shapes, bodies, owners)
     )
     # A part without robots says nothing of the stage.
     if not (bodies or joints or colliders) and (plan.robots or not selects_robots(options)):
@@ -367,13 +375,15 @@ def _mass_record(path: str, physics: PhysicsRecords, solvers: Sequence[str]) -> 
     return record if tensor is None or "newton" not in solvers else with_tensor(record, path, tensor)
 
 
-def _owners_of(colliders: Sequence[Collider], bodies: Sequence[Body], owners: SceneOwners) -> list[str]:
+def _owners_of(shapes: SceneShapes, bodies: Sequence[Body], owners: SceneOwners) -> list[str]:
     """Return the scene of each collider, nothing where all are in one: a body's colliders are where the body is."""
     if not owners.several:
         return []
     return [
-        owners.at(collider.path if collider.body == WORLD_BODY else bodies[collider.body].path)
-        for collider in colliders
+        owners.at(
+            record.collider or record.path if collider.body == WORLD_BODY else bodies[collider.body].path
+        )
+        for collider, record in zip(shapes.colliders, shapes.records, strict=True)
     ]
 
 

@@ -208,7 +208,15 @@ def place_shape(
         return _mesh(prim, transforms.pose_from_prim[number], meshes)
     make = _MAKERS.get(record.type_name)
     if make is None:
-        if record.collides:
+        if record.collider == record.path:
+            findings.warning(
+                "1.3.collider",
+                record.path,
+                f"PhysicsCollisionAPI is on {quoted(record.type_name or 'a prim without a type')}, with no shape at or "
+                "below it: nothing collides",
+                "apply it to a gprim, or to a prim above gprims",
+            )
+        elif record.collides:
             findings.warning(
                 "1.3.collider",
                 record.path,
@@ -308,7 +316,10 @@ def _mesh(prim: _Prim, stretch: FloatArray, meshes: SharedMeshes) -> ScaledShape
         _report_mesh(prim, "the mesh has no triangles")
         return None
     pose_from_prim = _rounded(stretch) * prim.units.meters
-    key = (id(points), id(triangles), pose_from_prim.tobytes(), record.approximation, id(record.skin))
+    key = (
+        *(id(points), id(triangles), pose_from_prim.tobytes(), record.approximation, id(record.skin)),
+        record.double_sided,
+    )
     known = meshes.get(key)
     if known is not None:
         return prim.placed(known)
@@ -324,7 +335,8 @@ def _mesh(prim: _Prim, stretch: FloatArray, meshes: SharedMeshes) -> ScaledShape
         triangles = np.ascontiguousarray(triangles[:, [0, 2, 1]])
     skin = None if record.skin is None else record.skin.placed(pose_from_prim, turned=prim.mirrored)
     before = len(prim.findings)
-    mesh = Mesh(placed, triangles, _approximation(record, prim.findings), skin)
+    approximation = _approximation(record, prim.findings)
+    mesh = Mesh(placed, triangles, approximation, skin, record.double_sided)
     if len(prim.findings) == before:
         meshes[key] = mesh
     return prim.placed(mesh)
@@ -376,7 +388,7 @@ def _approximation(record: GeometryRecord, findings: DiagnosticCollector) -> App
     if authored and record.collides:
         findings.warning(
             "1.3.mesh.approximation",
-            record.path,
+            record.collider or record.path,
             f"{quoted(authored)} is no approximation of UsdPhysics; {nearest} is used",
             f"use one of {', '.join(APPROXIMATIONS)}",
             attribute="physics:approximation",

@@ -135,7 +135,7 @@ def report_unmapped(records: StageRecords, physics: PhysicsRecords, findings: Di
     prims: Iterable[tuple[str, Mapping[str, Any]]] = (
         *((each.path, each.solver_attributes) for each in physics.scenes),
         *((each.path, each.solver_attributes) for each in records.joints),
-        *((each.path, each.solver_attributes) for each in physics.geometries),
+        *((each.collider or each.path, each.solver_attributes) for each in physics.geometries),
         *((each.path, each.solver_attributes) for each in physics.materials.values()),
         *physics.body_solver_attributes.items(),
     )

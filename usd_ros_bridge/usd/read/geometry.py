@@ -94,6 +94,7 @@ class MeshRecord(Record):
     """Small attributes of a UsdGeomMesh."""
 
     orientation: str | None = attribute("orientation", "token", "rightHanded")
+    double_sided: bool | None = attribute("doubleSided", "bool", False)
 
 
 GEOMETRIES: Final[dict[str, tuple[Any, type[Record]]]] = {

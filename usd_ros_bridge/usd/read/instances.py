@@ -224,6 +224,7 @@ _DEEPEST: Final = 32
 """Instancers within prototypes of instancers."""
 _REFERENCE: Final = "reference each of them, instanceable, where it has to count"
 _BODY: Final = "PhysicsRigidBodyAPI"
+_COLLIDER: Final = "PhysicsCollisionAPI"
 SEEN_PURPOSES: Final = (UsdGeom.Tokens.default_, UsdGeom.Tokens.render)
 
 
@@ -236,6 +237,7 @@ class InstancedPrim(NamedTuple):
         instancer: Path of the outermost instancer.
         world_from_prim: Local-to-world matrix for column vectors, 16 numbers, in stage units.
         seen: Whether purpose and visibility, of the prototype's prims and the instancer, make it visible.
+        compound: The nearest compound collider above it within a prototype, and its path below the instancer.
     """
 
     prim: Usd.Prim
@@ -243,6 +245,7 @@ class InstancedPrim(NamedTuple):
     instancer: str
     world_from_prim: tuple[float, ...]
     seen: bool
+    compound: tuple[Usd.Prim, str] | None = None
 
 
 class _TooManyError(Exception):
@@ -257,6 +260,7 @@ class _Part(NamedTuple):
     matrix: FloatArray
     seen: bool
     is_instancer: bool
+    compound: tuple[Usd.Prim, str] | None
 
 
 class _Instance(NamedTuple):
@@ -319,6 +323,7 @@ class PointInstances:
         found: list[InstancedPrim],
         *,
         seen: bool,
+        compound: tuple[Usd.Prim, str] | None = None,
     ) -> None:
         for number, prototype, matrix in self._instances_of(instancer):
             with np.errstate(invalid="ignore"):
@@ -327,10 +332,13 @@ class PointInstances:
             for part in self._parts_of(prototype, above[0]):
                 with np.errstate(invalid="ignore"):
                     world = part.matrix @ placed
+                inside = (part.compound[0], name + part.compound[1]) if part.compound else compound
                 if not part.is_instancer:
                     flat = tuple(world.T.ravel().tolist())
                     found.append(
-                        InstancedPrim(part.prim, name + part.suffix, above[0], flat, seen and part.seen)
+                        InstancedPrim(
+                            part.prim, name + part.suffix, above[0], flat, seen and part.seen, inside
+                        )
                     )
                     continue
                 inner = part.prim.GetPath().pathString
@@ -347,6 +355,7 @@ class PointInstances:
                         (*above, inner),
                         found,
                         seen=seen and part.seen,
+                        compound=inside,
                     )
 
     def _number_of_prims(self, instancer: Usd.Prim, above: tuple[str, ...]) -> int:
@@ -452,23 +461,32 @@ class PointInstances:
 
     def _read_parts(self, root: Usd.Prim, path: str) -> list[_Part]:
         found = []
+        compounds: list[tuple[Usd.Prim, str]] = []
         prims = iter(Usd.PrimRange(root, _PROTOTYPES))
         for prim in prims:
-            if _BODY in prim.GetPrimTypeInfo().GetAppliedAPISchemas():
+            applied = prim.GetPrimTypeInfo().GetAppliedAPISchemas()
+            if _BODY in applied:
                 self._with_bodies.setdefault(path, prim.GetPath().pathString)
             is_instancer = prim.IsA(UsdGeom.PointInstancer)
             if is_instancer:
                 prims.PruneChildren()
-            if not (is_instancer or prim.IsA(UsdGeom.Gprim)):
+            is_gprim = prim.IsA(UsdGeom.Gprim)
+            suffix = prim.GetPath().pathString[len(path) :]
+            while compounds and not suffix.startswith(f"{compounds[-1][1]}/"):
+                compounds.pop()
+            if _COLLIDER in applied and not is_gprim:
+                compounds.append((prim, suffix))
+            if not (is_instancer or is_gprim):
                 continue
             matrix, _ = self._cache.ComputeRelativeTransform(prim, root)
             found.append(
                 _Part(
                     prim=prim,
-                    suffix=prim.GetPath().pathString[len(path) :],
+                    suffix=suffix,
                     matrix=np.array(Gf.Matrix4d(matrix), dtype=np.float64),
                     seen=is_seen(prim, root),
                     is_instancer=is_instancer,
+                    compound=compounds[-1] if compounds else None,
                 )
             )
         return found

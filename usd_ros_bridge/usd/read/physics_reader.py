@@ -27,6 +27,7 @@ from usd_ros_bridge.model.physics_records import (
 )
 from usd_ros_bridge.model.records import Record, attribute, fallback
 from usd_ros_bridge.model.stage import XformRecord
+from usd_ros_bridge.usd.read.compound_colliders import Compound, OpenCompounds, is_compound
 from usd_ros_bridge.usd.read.geometry import geometry_type, read_mesh, read_sizes
 from usd_ros_bridge.usd.read.instances import InstancedPrim, PointInstances, is_seen
 from usd_ros_bridge.usd.read.joint_reader import solver_attributes
@@ -154,6 +155,7 @@ _VELOCITIES: Final = ("physics:velocity", "physics:angularVelocity")
 _LOCAL: Final = "physics:localSpaceVelocities"
 COLLIDERS: Final = "colliders"
 """Collection of a PhysicsCollisionGroup."""
+_ALONE: Final = Usd.Tokens.explicitOnly
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +188,8 @@ class PhysicsKind(NamedTuple):
         solver_apis: Applied schemas of solvers.
         geometry: Type of the geometry, "" for none.
         collides: Whether PhysicsCollisionAPI is applied.
+        gprim: Whether it is a gprim, of a type that has a shape or of another one.
+        compound: Whether PhysicsCollisionAPI is applied and the gprims below collide: it is none.
         has_records: Whether there is something to read even where the prim is not seen.
     """
 
@@ -193,6 +197,8 @@ class PhysicsKind(NamedTuple):
     solver_apis: tuple[str, ...]
     geometry: str
     collides: bool
+    gprim: bool
+    compound: bool
     scene: bool
     group: bool
     joint: bool
@@ -239,13 +245,17 @@ def physics_kind(prim: Usd.Prim, type_name: str, applied: tuple[str, ...]) -> Ph
     actuator = type_name if type_name in ACTUATOR_TYPES else ""
     site = not SITE_APIS.isdisjoint(applied)
     has_records = bool(known or actuator) or scene or group or joint or camera or instancer or site
-    if not (has_records or geometry):
+    gprim = prim.IsA(UsdGeom.Gprim)
+    if not (has_records or gprim):
         return None
+    collides = "PhysicsCollisionAPI" in known
     return PhysicsKind(
         applied=known,
         solver_apis=tuple(name for name in applied if name.startswith(_SOLVER_APIS)),
         geometry=geometry,
-        collides="PhysicsCollisionAPI" in known,
+        collides=collides,
+        gprim=gprim,
+        compound=is_compound(prim, collides=collides),
         scene=scene,
         group=group,
         joint=joint,
@@ -258,11 +268,19 @@ def physics_kind(prim: Usd.Prim, type_name: str, applied: tuple[str, ...]) -> Ph
 
 
 class _Geometry(NamedTuple):
-    """A prim that collides or is seen, before appearances are read for all together."""
+    """A prim that collides or is seen, before appearances are read for all together.
+
+    `compound` is the compound collider that it is a part of, None where it is of none or collides by itself.
+    """
 
     source: PrimProperties
     kind: PhysicsKind
     seen: bool
+    compound: Compound | None = None
+
+    @property
+    def collides(self) -> bool:
+        return self.kind.collides or self.compound is not None
 
 
 class _Copy(NamedTuple):
@@ -305,7 +323,9 @@ class PhysicsReader:
         self._cameras: dict[str, PrimProperties] = {}
         self._topics: list[PrimProperties] = []
         self._instancer = "//"
-        self._instancers: list[Usd.Prim] = []
+        self._instancers: dict[str, tuple[Usd.Prim, Compound | None]] = {}
+        self._compounds: list[Compound] = []
+        self._open_compounds = OpenCompounds()
         self._undefined: set[str] = set()
         self._most_prims = most_prims
 
@@ -327,14 +347,20 @@ class PhysicsReader:
         # What is below a PointInstancer is copied elsewhere, and is nothing where it stands.
         is_prototype = path.startswith(self._instancer)
         seen = bool(kind.geometry) and not is_prototype and is_seen(prim)
-        if not (kind.has_records or seen):
+        compound = None if is_prototype else self._open_compounds.at(path)
+        is_part = compound is not None and kind.gprim and not kind.collides and compound.includes(path)
+        if not (kind.has_records or seen or is_part):
             return
         source = self._prims.source(path, prim, memo)
-        if seen or (kind.collides and not is_prototype):
-            self._geometries.append(_Geometry(source, kind, seen))
+        if kind.compound and not is_prototype:
+            compound = Compound(source, kind, path, self.diagnostics)
+            self._compounds.append(compound)
+            self._open_compounds.enter(compound)
+        elif seen or is_part or (kind.collides and not is_prototype):
+            self._geometries.append(_Geometry(source, kind, seen, compound if is_part else None))
         if kind.instancer and not is_prototype:
             self._instancer = f"{path}/"
-            self._instancers.append(prim)
+            self._instancers[path] = prim, compound
         if kind.camera:
             self._cameras[path] = source
         if kind.actuator or kind.site:
@@ -420,31 +446,34 @@ class PhysicsReader:
 
     def _geometry_records(self, xform_reader: XformReader) -> tuple[GeometryRecord, ...]:
         """Return the records of everything that collides or is seen."""
+        self._add_named_parts()
         copies = self._copies()
-        prototypes = {each.geometry.source.path: each.geometry for each in copies}
+        prototypes = {id(each.geometry): each.geometry for each in copies}
+        self._close_compounds((*self._geometries, *prototypes.values()))
         standing = len(self._geometries)
         found = [*self._geometries, *prototypes.values()]
         prims = [each.source.prim for each in found]
         paths = [each.source.path for each in found]
-        instancers = [prim.GetPath().pathString for prim in self._instancers]
-        xforms = xform_reader.add([*paths[:standing], *instancers], self.diagnostics)
+        xforms = xform_reader.add([*paths[:standing], *self._instancers], self.diagnostics)
         resets = {path for path, xform in xforms.items() if xform.resets_stack}
-        colliders = [each.source.prim for each in found if each.kind.collides]
-        materials = iter(contact_materials(colliders, self.materials, self.diagnostics))
+        materials = self._contact_materials(found)
         looks = self._appearances(prims)
-        colliding = [path for path, each in zip(paths, found, strict=True) if each.kind.collides]
-        groups = self._members([*colliding, *instancers])
+        groups = self._members(
+            {
+                **{path: each.compound for path, each in zip(paths, found, strict=True) if each.collides},
+                **{path: compound for path, (_, compound) in self._instancers.items()},
+            }
+        )
         records: list[GeometryRecord] = []
-        of_prototypes: dict[str, GeometryRecord] = {}
+        of_prototypes: dict[int, GeometryRecord] = {}
         for number, (path, each, appearance) in enumerate(zip(paths, found, looks, strict=True)):
-            material = next(materials) if each.kind.collides else ""
             try:
                 record = self._geometry(
                     each,
                     world_from_prim=xforms[path].world_from_prim if number < standing else _NOWHERE,
                     detached_at=_nearest(path, resets),
                     appearance=appearance,
-                    material=material,
+                    material=materials[number],
                     group_paths=tuple(groups.get(path, ())),
                 )
             except CONTAINED as error:
@@ -453,9 +482,9 @@ class PhysicsReader:
                 if number < standing:
                     records.append(record)
                 else:
-                    of_prototypes[path] = record
+                    of_prototypes[id(each)] = record
         for geometry, instanced in copies:
-            prototype = of_prototypes.get(geometry.source.path)
+            prototype = of_prototypes.get(id(geometry))
             if prototype is not None:
                 of_instancer = groups.get(instanced.instancer, ()) if prototype.collides else ()
                 records.append(
@@ -466,13 +495,65 @@ class PhysicsReader:
                         detached_at=_nearest(instanced.instancer, resets),
                         seen=instanced.seen,
                         group_paths=tuple(dict.fromkeys((*prototype.group_paths, *of_instancer))),
+                        collider=self._compound_of(geometry, instanced),
                     )
                 )
-                mass = self.masses.get(geometry.source.path)
-                if mass is not None and prototype.collides:
-                    self.masses[instanced.path] = replace(mass, path=instanced.path)
-        self._forget_prototypes(instancers)
+                self._copy_mass(geometry.source.path, instanced.path, collides=prototype.collides)
+        self._forget_prototypes(tuple(self._instancers))
         return tuple(records)
+
+    def _copy_mass(self, prototype: str, instance: str, *, collides: bool) -> None:
+        mass = self.masses.get(prototype)
+        if mass is not None and collides:
+            self.masses[instance] = replace(mass, path=instance)
+
+    def _compound_of(self, geometry: _Geometry, instanced: InstancedPrim) -> str:
+        """Return the path of the compound collider of a prim of an instance, "" for none; it weighs what it says."""
+        if geometry.compound is None:
+            return ""
+        if instanced.compound is None:
+            return geometry.compound.path
+        self._copy_mass(geometry.compound.path, instanced.compound[1], collides=True)
+        return instanced.compound[1]
+
+    # --- Compound colliders ---
+
+    def _add_named_parts(self) -> None:
+        """Add the gprims that the collections of compounds name elsewhere on the stage."""
+        found = {each.source.path: number for number, each in enumerate(self._geometries)}
+        for compound in self._compounds:
+            for prim in compound.elsewhere(self._stage):
+                path, kind = prim.GetPath().pathString, self._kind_of(prim)
+                if kind is None or not kind.gprim or kind.collides:
+                    continue
+                number = found.get(path)
+                if number is None:
+                    found[path] = len(self._geometries)
+                    self._geometries.append(_Geometry(self._prims.source(path, prim), kind, False, compound))
+                elif self._geometries[number].compound is None:
+                    self._geometries[number] = self._geometries[number]._replace(compound=compound)
+
+    def _close_compounds(self, parts: Iterable[_Geometry]) -> None:
+        """Add compounds without parts as colliders of their own, which have no shape: planning reports them."""
+        for part in parts:
+            if part.compound is not None:
+                part.compound.has_members = True
+        for compound in self._compounds:
+            if not compound.has_members:
+                self._geometries.append(_Geometry(compound.source, compound.kind, seen=False))
+
+    def _contact_materials(self, found: Sequence[_Geometry]) -> list[str]:
+        """Return the contact material of each, "" for none: what is bound to a part, else to its compound."""
+        compounds = {each.compound.path: each.compound for each in found if each.compound is not None}
+        prims = [each.source.prim for each in found if each.collides]
+        prims += [each.source.prim for each in compounds.values()]
+        materials = iter(contact_materials(prims, self.materials, self.diagnostics))
+        own = [next(materials) if each.collides else "" for each in found]
+        of_compounds = dict(zip(compounds, materials, strict=True))
+        return [
+            material or ("" if each.compound is None else of_compounds[each.compound.path])
+            for each, material in zip(found, own, strict=True)
+        ]
 
     def _forget_prototypes(self, instancers: Sequence[str]) -> None:
         """Drop the masses of prototypes, which are nothing where they stand, and of undefined prims."""
@@ -490,28 +571,50 @@ class PhysicsReader:
         if not self._instancers:
             return found
         instances = PointInstances(self._stage, self._most_prims, self.diagnostics)
-        known: dict[str, _Geometry] = {}
-        for instancer in self._instancers:
-            path = instancer.GetPath().pathString
+        known: dict[tuple[str, str], _Geometry] = {}
+        compounds: dict[str, Compound] = {}
+        for path, (instancer, around) in self._instancers.items():
             try:
                 for each in instances.read(instancer):
                     name = each.prim.GetPath().pathString
-                    geometry = known.get(name)
+                    compound = self._prototype_compound(each, compounds) or around
+                    if compound is not None and not compound.includes(name if each.compound else each.path):
+                        compound = None
+                    key = name, "" if compound is None else compound.path
+                    geometry = known.get(key)
                     if geometry is None:
                         kind = self._kind_of(each.prim)
                         if kind is None:
                             continue
                         source = self._prims.source(name, each.prim)
-                        geometry = known[name] = _Geometry(source, kind, seen=True)
-                        if "PhysicsMassAPI" in kind.applied and name not in self.masses:
-                            # A prototype that is no defined prim has not been visited.
-                            self.masses[name] = self._reader.record(records.MassRecord, source)
-                            self._undefined.add(name)
-                    if geometry.kind.collides or (geometry.kind.geometry and each.seen):
+                        compound = None if kind.collides else compound
+                        geometry = known[key] = _Geometry(source, kind, seen=True, compound=compound)
+                        self._read_mass(source, kind)
+                    if geometry.collides or (geometry.kind.geometry and each.seen):
                         found.append(_Copy(geometry, each))
             except CONTAINED as error:
                 self.diagnostics.append(internal_fault(path, "reading this PointInstancer", error))
         return found
+
+    def _prototype_compound(self, part: InstancedPrim, known: dict[str, Compound]) -> Compound | None:
+        """Return the compound collider within a prototype that a part of it belongs to."""
+        if part.compound is None:
+            return None
+        prim, _ = part.compound
+        path = prim.GetPath().pathString
+        compound = known.get(path)
+        if compound is None:
+            source, kind = self._prims.source(path, prim), self._kind_of(prim)
+            assert kind is not None
+            compound = known[path] = Compound(source, kind, path, self.diagnostics)
+            self._read_mass(source, kind)
+        return compound
+
+    def _read_mass(self, source: PrimProperties, kind: PhysicsKind) -> None:
+        """Read the mass of a prototype that is no defined prim: it has not been visited."""
+        if "PhysicsMassAPI" in kind.applied and source.path not in self.masses:
+            self.masses[source.path] = self._reader.record(records.MassRecord, source)
+            self._undefined.add(source.path)
 
     def _appearances(self, prims: Sequence[Usd.Prim]) -> list[Appearance]:
         try:
@@ -532,32 +635,47 @@ class PhysicsReader:
             type_name, values = read_sizes(reader, source, kind.geometry)
         if kind.geometry == "Mesh":
             flip = values.pop("orientation") == "leftHanded"
+            fields["double_sided"] = bool(values.pop("double_sided"))
             mesh = read_mesh(source, flip=flip, diagnostics=self.diagnostics)
             fields |= {"points": mesh.points, "triangles": mesh.triangles}
             if geometry.seen:
                 fields["skin"] = read_skin(
                     source, appearance, flip=flip, triangles=len(mesh.triangles), diagnostics=self.diagnostics
                 )
-        if kind.collides:
-            enabled = fallback(reader.record(CollisionRecord, source), "collision_enabled")
-            fields |= {"collision_enabled": enabled, "solver_attributes": solver_attributes(source)}
-        if kind.geometry == "Mesh" and "PhysicsMeshCollisionAPI" in kind.applied:
-            approximation = reader.record(MeshCollisionRecord, source).approximation
-            fields["approximation"] = approximation or ""
+        # What the prim above says of a part comes first, as if it were authored on the part.
+        compound = geometry.compound
+        bearers = [(source, kind)] if compound is None else [(compound.source, compound.kind), (source, kind)]
+        if geometry.collides:
+            enabled = fallback(reader.record(CollisionRecord, bearers[0][0]), "collision_enabled")
+            solver = {
+                name: value
+                for each, _ in reversed(bearers)
+                for name, value in solver_attributes(each).items()
+            }
+            fields |= {"collision_enabled": enabled, "solver_attributes": solver}
+        if kind.geometry == "Mesh":
+            authored = (
+                reader.record(MeshCollisionRecord, each).approximation
+                for each, of_kind in bearers
+                if "PhysicsMeshCollisionAPI" in of_kind.applied
+            )
+            fields["approximation"] = next(filter(None, authored), "")
+        if compound is not None or kind.compound:
+            fields["collider"] = source.path if compound is None else compound.path
         return GeometryRecord(
             path=source.path,
             specs=source.specs,
             type_name=type_name,
             values=values,
-            collides=kind.collides,
-            applied=kind.solver_apis,
+            collides=geometry.collides,
+            applied=tuple(name for _, of_kind in bearers for name in of_kind.solver_apis),
             seen=geometry.seen,
             color=appearance.color,
             **fields,
         )
 
-    def _members(self, colliders: list[str]) -> dict[str, list[str]]:
-        """Return the groups of each collider that is in any."""
+    def _members(self, colliders: Mapping[str, Compound | None]) -> dict[str, list[str]]:
+        """Return the groups of each collider that is in any; what they name is a part's compound, or the part."""
         found: dict[str, list[str]] = {}
         for group in self.groups:
             collection = Usd.CollectionAPI(self._stage.GetPrimAtPath(group.path), COLLIDERS)
@@ -566,8 +684,10 @@ class PhysicsReader:
             except Tf.ErrorException as error:
                 self.diagnostics.append(_broken_collection(group.path, error))
                 continue
-            for path in colliders:
-                if query.IsPathIncluded(path):
+            # A collection that does not expand names the compound alone.
+            alone = {str(path) for path, rule in query.GetAsPathExpansionRuleMap().items() if rule == _ALONE}
+            for path, compound in colliders.items():
+                if query.IsPathIncluded(path) or (compound is not None and compound.path in alone):
                     found.setdefault(path, []).append(group.path)
         return found
 

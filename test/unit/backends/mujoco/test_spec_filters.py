@@ -204,20 +204,72 @@ def test_the_higher_priority_decides_alone() -> None:
     assert data.contact.friction[:, 0].tolist() == [0.2]
 
 
-def test_above_the_most_pairs_what_does_not_move_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contacts, "MOST_PAIRS", 3)
-    reports = Reports()
-    scene = heap(3)
-    materials = [ContactMaterial(dynamic_friction=0.1 + 0.2 * index) for index in range(4)]
+FRICTIONS = (0.1, 0.3, 0.5, 0.7)
+"""Of three bodies and the ground."""
+
+
+def frictions_of(scene: PhysicsScene, reports: Reports) -> dict[tuple[int, int], float]:
+    """Returns the friction of each contact by its two colliders."""
+    compiled, _, data = simulated(scene, reports)
+    owner = {int(ids[0]): index for index, ids in enumerate(compiled.geom_ids)}
+    return {
+        tuple(sorted((owner[int(c.geom1)], owner[int(c.geom2)]))): round(float(c.friction[0]), 9)  # type: ignore[misc]
+        for c in data.contact[: data.ncon]
+    }
+
+
+def differing() -> PhysicsScene:
+    materials = [ContactMaterial(dynamic_friction=friction) for friction in FRICTIONS]
     shapes = (
         *(collider(index, Sphere(0.1), material=materials[index]) for index in range(3)),
         collider(WORLD_BODY, Sphere(0.1), path="/ground", material=materials[3]),
     )
-    compiled, _, data = simulated(PhysicsScene(bodies=scene.bodies, colliders=shapes), reports)
-    assert list(reports) == ["mujoco.materials"]
-    owner = {int(ids[0]): index for index, ids in enumerate(compiled.geom_ids)}
-    friction = {
-        tuple(sorted((owner[int(c.geom1)], owner[int(c.geom2)]))): round(float(c.friction[0]), 9)
-        for c in data.contact[: data.ncon]
+    return PhysicsScene(bodies=heap(3).bodies, colliders=shapes)
+
+
+@each_case("most", [6, 3])
+def test_all_pairs_are_averaged_and_those_with_the_ground_need_no_pairs(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contacts, "MOST_PAIRS", most)
+    reports = Reports()
+    assert frictions_of(differing(), reports) == {
+        (one, other): pytest.approx(0.5 * (FRICTIONS[one] + FRICTIONS[other])) for one, other in all_pairs(4)
     }
-    assert friction == {(0, 3): 0.4, (1, 3): 0.5, (2, 3): 0.6, (0, 1): 0.3, (0, 2): 0.5, (1, 2): 0.5}
+    assert dict(reports) == {}
+
+
+def test_above_the_most_pairs_what_does_not_move_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contacts, "MOST_PAIRS", 2)
+    reports = Reports()
+    found = frictions_of(differing(), reports)
+    assert list(reports) == ["mujoco.materials"]
+    # Between two bodies without a pair, the greater of what each has with the ground.
+    assert found == {(0, 3): 0.4, (1, 3): 0.5, (2, 3): 0.6, (0, 1): 0.2, (0, 2): 0.3, (1, 2): 0.6}
+
+
+def test_a_collider_without_a_material_has_the_default_and_nothing_brakes_what_slides() -> None:
+    shapes = (
+        collider(0, Sphere(0.1), material=ContactMaterial(static_friction=0.9, dynamic_friction=0.9)),
+        collider(1, Sphere(0.1), material=ContactMaterial()),
+        collider(2, Sphere(0.1)),
+        collider(WORLD_BODY, Sphere(0.1), path="/ground"),
+    )
+    found = frictions_of(PhysicsScene(bodies=heap(3).bodies, colliders=shapes), Reports())
+    slippery = contacts.FRICTIONLESS
+    assert found == {
+        (0, 1): 0.45, (0, 2): 0.7, (0, 3): 0.7, (1, 2): slippery, (1, 3): slippery, (2, 3): 0.5
+    }  # fmt: skip
+
+
+def test_a_bounce_is_averaged_with_what_does_not_bounce() -> None:
+    """0.2 and 0 make 0.1, which is less than any contact has: MuJoCo's own spring and damper."""
+    shapes = tuple(
+        collider(index, Sphere(0.1), material=ContactMaterial(dynamic_friction=0.5, restitution=restitution))
+        for index, restitution in enumerate((0.2, 0.0, 0.2))
+    )
+    _, _, data = simulated(PhysicsScene(bodies=heap(3).bodies, colliders=shapes))
+    springs = {
+        frozenset((int(c.geom1), int(c.geom2))): float(c.solref[0]) for c in data.contact[: data.ncon]
+    }  # fmt: skip
+    assert sorted(value > 0.0 for value in springs.values()) == [False, True, True]

@@ -149,13 +149,21 @@ def test_a_block_holds_and_slides_on_the_slope_that_its_coefficient_predicts(
     friction: float, bound: str
 ) -> None:
     materials = tuple(rubber(friction) if bound in ("both", end) else None for end in ("block", "ramp"))
-    critical = math.atan(friction)
+    # One without a material has PhysX's default.
+    combined = friction if bound == "both" else 0.5 * (friction + 0.5)
+    critical = math.atan(combined)
     held, _ = sliding(critical - math.radians(1.0), *materials)
     assert abs(held) < 2e-3
     slope = critical + math.radians(5.0)
     slid, _ = sliding(slope, *materials)
-    predicted = 0.5 * GRAVITY * (math.sin(slope) - friction * math.cos(slope))
+    predicted = 0.5 * GRAVITY * (math.sin(slope) - combined * math.cos(slope))
     assert slid == pytest.approx(predicted, rel=0.02)
+
+
+def test_without_materials_friction_is_the_default_of_physx() -> None:
+    slope = math.radians(40.0)
+    slid, _ = sliding(slope, None, None)
+    assert slid == pytest.approx(0.5 * GRAVITY * (math.sin(slope) - 0.5 * math.cos(slope)), rel=0.02)
 
 
 def test_two_materials_are_averaged() -> None:
@@ -176,9 +184,10 @@ def test_a_material_without_friction_has_none() -> None:
 def test_the_dynamic_coefficient_counts_and_the_static_one_where_it_is_the_only_one() -> None:
     slope = math.radians(30.0)
     both = ContactMaterial(static_friction=0.9, dynamic_friction=0.3)
-    slid, _ = sliding(slope, both, None)
+    slid, _ = sliding(slope, both, both)
     assert slid == pytest.approx(0.5 * GRAVITY * (math.sin(slope) - 0.3 * math.cos(slope)), rel=0.02)
-    held, _ = sliding(slope, ContactMaterial(static_friction=0.9), None)
+    static = ContactMaterial(static_friction=0.9)
+    held, _ = sliding(slope, static, static)
     assert abs(held) < 2e-3
 
 

@@ -14,6 +14,7 @@ from case_tables import each_case
 pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 
 import mujoco
+import scipy.spatial as scipy_spatial
 from spec_scenes import UNIT, Reports, body_pose, built, collider, run, simulated, turned
 
 from usd_ros_bridge.backends.mujoco import convex_parts
@@ -36,6 +37,7 @@ from usd_ros_bridge.model.physics import (
     Visual,
 )
 from usd_ros_bridge.spatial.pose import IDENTITY_POSE, Pose
+from usd_ros_bridge.spatial.transforms import rotate
 
 RED = (1.0, 0.0, 0.0, 1.0)
 
@@ -190,6 +192,127 @@ def test_a_flat_mesh_with_a_hole_lets_things_through() -> None:
     frame = Mesh(mesh.points, mesh.triangles[np.abs(centers).max(axis=1) > 1.0 / 3.0])
     assert rests_at(frame, (0.8, 0.0)) == pytest.approx(0.0, abs=3e-3)
     assert rests_at(frame, (0.0, 0.0)) < -1.0
+
+
+def polygon(*corners: tuple[float, float], size: float = 1.0, **options: Any) -> Mesh:
+    """Returns a face in the XY plane as a fan, as the reader makes one of a polygon; it looks up."""
+    points = np.column_stack([size * np.array(corners), np.zeros(len(corners))])
+    triangles = [(0, index, index + 1) for index in range(1, len(corners) - 1)]
+    return Mesh(points, np.array(triangles, dtype=np.int32), **options)
+
+
+SQUARE = ((-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (-0.5, 0.5))
+NOTCHED = ((0.3, 0.5), (-0.5, 0.5), (-0.5, -0.5), (0.5, -0.5), (0.5, 0.3), (0.3, 0.3))
+"""A square without a corner; the fan of its first point has a triangle that is turned over."""
+
+
+def turned_over(mesh: Mesh, *, double_sided: bool) -> Mesh:
+    return Mesh(mesh.points, mesh.triangles[:, ::-1].copy(), "none", double_sided=double_sided)
+
+
+@each_case("size", [0.4, 10.0, 100.0])
+def test_a_floor_with_two_sides_holds_from_both(size: float) -> None:
+    """The closed form: a ball at rest, its lowest point in the plane, whatever the winding."""
+    for mesh in (polygon(*SQUARE, size=size), polygon(*NOTCHED, size=size)):
+        for floor in (mesh, turned_over(mesh, double_sided=True)):
+            above = rests_at(floor, (-0.1 * size, -0.2 * size), drop=0.07)
+            assert above == pytest.approx(0.0, abs=2e-3)
+            double = Mesh(floor.points, floor.triangles, "none", double_sided=True)
+            assert hangs_at(double, (-0.1 * size, -0.2 * size)) == pytest.approx(0.0, abs=2e-3)
+
+
+def hangs_at(ceiling: Shape, below: tuple[float, float], radius: float = 0.05) -> float:
+    """Returns the height of the highest point of a ball that gravity lifts, once it lies."""
+    scene = PhysicsScene(
+        gravity=(0.0, 0.0, 9.81),
+        bodies=(Body(path="/ball", inertial=UNIT, world_from_body=Pose((*below, -0.07))),),
+        colliders=(collider(0, Sphere(radius)), collider(WORLD_BODY, ceiling, path="/ceiling")),
+    )
+    compiled, model, data = simulated(scene, Reports())
+    run(model, data, 1.5)
+    return float(body_pose(compiled, data, 0)[2]) + radius
+
+
+def test_a_floor_with_two_sides_keeps_bodies_on_theirs() -> None:
+    scene = PhysicsScene(
+        gravity=(0.0, 0.0, 0.0),
+        bodies=tuple(
+            Body(
+                path=f"/ball_{side}", inertial=UNIT, world_from_body=Pose((0.0, 0.3 * side, 0.2 * side)),
+                linear_velocity=(0.0, 0.0, -4.0 * side),
+            )
+            for side in (1, -1)
+        ),
+        colliders=(
+            *(collider(index, Sphere(0.05)) for index in range(2)),
+            collider(WORLD_BODY, polygon(*SQUARE, size=10.0, double_sided=True), path="/floor"),
+        ),
+    )  # fmt: skip
+    compiled, model, data = simulated(scene, Reports())
+    run(model, data, 1.0)
+    assert body_pose(compiled, data, 0)[2] > 0.04
+    # The other side is a plate's thickness away.
+    assert body_pose(compiled, data, 1)[2] < -0.06
+
+
+@each_case("size", [10.0, 100.0])
+def test_nothing_falls_through_a_large_floor(size: float) -> None:
+    hexagon = tuple((0.5 * math.cos(a), 0.5 * math.sin(a)) for a in np.arange(6) * math.pi / 3.0)
+    floors = (polygon(*SQUARE, size=size), polygon(*NOTCHED, size=size), polygon(*hexagon, size=size))
+    for floor in (*floors, turned_over(floors[0], double_sided=False)):
+        for place in ((0.3, 0.2), (-0.2 * size, -0.2 * size)):
+            assert rests_at(floor, place, radius=0.01, drop=4.0) == pytest.approx(0.0, abs=5e-3)
+
+
+def test_a_large_rough_floor_holds_what_falls_fast() -> None:
+    coarse = grid(5, lambda x, y: 0.001 * np.sin(3.0 * x + 5.0 * y))
+    floor = Mesh(50.0 * coarse.points, coarse.triangles)
+    assert rests_at(floor, (3.0, 2.0), radius=0.02, drop=5.0) > -0.1
+
+
+@each_case(("axis", "angle"), [("X", 0.0), ("X", math.pi / 2.0), ("Y", 1.0)])
+def test_a_flat_rectangle_is_a_box_wherever_it_looks(axis: str, angle: float) -> None:
+    mesh = polygon((-1.0, -0.5), (0.0, -0.5), (1.0, -0.5), (1.0, 0.5), (-1.0, 0.5))
+    wall = collider(WORLD_BODY, mesh, pose=turned(axis, angle))
+    made = built(PhysicsScene(colliders=(wall,)))
+    geom = made.spec.geom("/collider_-1")
+    assert geom.type == mujoco.mjtGeom.mjGEOM_BOX
+    assert sorted(geom.size) == pytest.approx([0.5 * 0.05 * math.hypot(2.0, 1.0), 0.5, 1.0])
+    _, model, data = simulated(PhysicsScene(colliders=(wall,)))
+    normal = np.array(turned(axis, angle).rotation)
+    out = rotate(normal, np.array([0.0, 0.0, 1.0]))
+    hit = np.zeros(1, dtype=np.int32)
+    assert mujoco.mj_ray(model, data, 2.0 * out, -out, None, 1, -1, hit) == pytest.approx(2.0, abs=1e-9)
+
+
+def test_outlines_that_are_not_convex_are_cut_into_few_parts() -> None:
+    """By area: the parts are those of the mesh, and none overlaps another."""
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        mesh = grid(6, flat)
+        kept = mesh.triangles[rng.random(len(mesh.triangles)) < 0.8]
+        corners = mesh.points[kept]
+        area = float(
+            0.5
+            * np.linalg.norm(
+                np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1
+            ).sum()
+        )
+        made = built(PhysicsScene(colliders=(collider(WORLD_BODY, Mesh(mesh.points, kept)),)), Reports())
+        model = made.spec.compile()
+        assert model.ngeom < len(kept)
+        depth = 0.05 * float(np.linalg.norm(np.ptp(corners.reshape(-1, 3), axis=0)))
+        volume = sum(_volume(model, number) for number in range(model.ngeom))
+        assert volume == pytest.approx(area * depth, rel=1e-5)
+
+
+def _volume(model: Any, geom: int) -> float:
+    if model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_BOX:
+        return float(8.0 * np.prod(model.geom_size[geom]))
+    mesh = model.geom_dataid[geom]
+    first, count = model.mesh_vertadr[mesh], model.mesh_vertnum[mesh]
+    hull = scipy_spatial.ConvexHull(model.mesh_vert[first : first + count])
+    return float(hull.volume)
 
 
 def test_an_approximation_decides_what_collides() -> None:
@@ -347,7 +470,7 @@ def test_solver_attributes_reach_the_geom() -> None:
     assert (geom.margin, geom.condim, geom.priority, geom.solmix) == (0.002, 6, 3, 2.0)
     assert geom.solref.tolist() == [0.01, 0.9]
     assert geom.solimp.tolist()[:3] == [0.8, 0.9, 0.001]
-    assert geom.friction.tolist() == [1.0, 0.02, 0.003]
+    assert geom.friction.tolist() == [0.5, 0.02, 0.003]
 
 
 def test_solver_attributes_reach_the_scene() -> None:
