@@ -83,8 +83,8 @@ class JointCommands:
         stiffness[self._position.rows] = (
             model.actuator_gainprm[self._position.ids, 0] * model.actuator_gear[self._position.ids, 0] ** 2
         )
-        with np.errstate(divide="ignore"):
-            self._pull = np.where(stiffness > 0.0, self._max_effort / np.maximum(stiffness, 1e-300), np.inf)
+        self._pull = np.full(rows, np.inf)
+        np.divide(self._max_effort, stiffness, out=self._pull, where=stiffness > 0.0)
         self._may_wind_up = bool(np.isfinite(self._pull).any())
         self._at_once = not np.isfinite(self._max_velocity[self._position.rows]).any()
         # Joints without an effect of each kind of command that were not reported yet.
