@@ -17,7 +17,7 @@ from usd_ros_bridge.model.state import Commands
 
 ARM = ROOT / "examples" / "arm" / "arm.usda"
 WORLD = ROOT / "examples" / "rover" / "world.usda"
-STEPS = {"arm": Target(50_000.0, "at least"), "rover": Target(25_000.0, "at least")}
+STEPS = {"arm": Target(60_000.0, "at least"), "rover": Target(28_000.0, "at least")}
 OVERHEAD, COMMANDED = Target(15.0), Target(8.0)
 BULK = 50
 """Steps in one call: a tick of 100 ms at 2 ms a step."""
