@@ -79,7 +79,7 @@ class GeometryRecord(Record):
         type_name: Cube, Sphere, Cylinder, Capsule, Cone, Plane or Mesh (or what derives from one); any other type for
             an unknown collider.
         collider: The prim that is no gprim, mostly above, whose PhysicsCollisionAPI makes this one collide; its own
-            path where it is such a prim, without any gprim; "" otherwise. What it authors is in this record.
+            path where it is such a prim, without any gprim; "" otherwise. This record has its values.
         world_from_prim: Local-to-world matrix, scale included, in stage units.
         detached_at: Nearest prim at or above that resets the transform stack, "" for none: what is above does not
             carry it.

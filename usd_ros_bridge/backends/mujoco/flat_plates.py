@@ -274,7 +274,7 @@ def _area(polygon: FloatArray) -> float:
 def _pieces(points: FloatArray, triangles: NDArray[np.int32], tolerance: float) -> list[FloatArray] | None:
     """Return convex polygons that cover what flat triangles do, None for an outline that is too long, or none.
 
-    Between two heights of corners the outline is straight: the region there is a row of trapezoids. One that goes on
+    Between two heights of corners the outline is straight: the region there is a row of trapezoids. One that continues
     straight in the next row is one with it. Fans of polygons that are not convex have triangles that are turned over,
     and the outline does not show them: its edges cancel.
 
@@ -336,7 +336,7 @@ def _intervals(crossings: FloatArray, ways: NDArray[np.int64], tolerance: float)
 def _continued(
     above: Sequence[FloatArray], row: Sequence[FloatArray], done: list[FloatArray], tolerance: float
 ) -> list[FloatArray]:
-    """Return the pieces of a row, each joined with the piece before it that goes on straight; others are done."""
+    """Return the pieces of a row, each joined with the piece before it that continues straight; others are done."""
     left = list(above)
     result = []
     for piece in row:
@@ -351,7 +351,7 @@ def _continued(
 
 
 def _is_straight(below: FloatArray, above: FloatArray, tolerance: float) -> bool:
-    """Return whether both sides of a trapezoid go on in the one above it."""
+    """Return whether both sides of a trapezoid continue in the one above it."""
     for first, second in ((0, 3), (1, 2)):
         start, joint, end = below[first], below[second], above[second]
         if abs(float(joint[0] - above[first][0])) > 2.0 * tolerance:

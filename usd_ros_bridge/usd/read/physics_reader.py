@@ -675,7 +675,7 @@ class PhysicsReader:
         )
 
     def _members(self, colliders: Mapping[str, Compound | None]) -> dict[str, list[str]]:
-        """Return the groups of each collider that is in any; what they name is a part's compound, or the part."""
+        """Return the groups of each collider that is in any; they name a compound, or a part of one."""
         found: dict[str, list[str]] = {}
         for group in self.groups:
             collection = Usd.CollectionAPI(self._stage.GetPrimAtPath(group.path), COLLIDERS)
