@@ -216,7 +216,8 @@ class RobotPlan:
         edges: Parents before children.
         joint_state_rows: Layout rows in the order of JointState.
         bodies: Layout rows of the robot's bodies.
-        base: Index of the base body's frame in `frames` where the robot's base can move freely, else -1.
+        base: Index of the base's frame in `frames` where the robot's base can move freely, else -1: that of the root
+            body, or of the topmost link without mass above it (base_footprint), which that body carries.
         base_row: Layout row of the robot's root body, -1 where it has none.
         odom_frame: Frame id of odometry; the base frame's parent where the base transform is odometry.
         base_transform: Source of the base frame's transform.

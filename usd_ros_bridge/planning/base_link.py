@@ -89,11 +89,6 @@ def _base_of_trees(robot: RobotTree, wheels: Collection[str]) -> Base:
     return Base(tree.root or tree.edges[0].child, free=bool(tree.root), tree=number)
 
 
-def base_frames(bases: Sequence[Base], odom_frames: Mapping[int, str]) -> dict[str, str]:
-    """Return the odometry frame by base body, for robots (by index) whose base transform is odometry."""
-    return {bases[robot].body: frame for robot, frame in odom_frames.items()}
-
-
 def wheel_joints(records: StageRecords) -> set[str]:
     """Return the joints that controllers of a base name, whatever else is wrong with them: wheels."""
     targets = [

@@ -21,7 +21,7 @@ from usd_ros_bridge.planning.base_link import Base
 from usd_ros_bridge.planning.contexts import Contexts
 from usd_ros_bridge.planning.kinematics.joint_graph import RobotTree
 from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel
-from usd_ros_bridge.planning.names import Nearest, prim_name
+from usd_ros_bridge.planning.names import Nearest, parent_path, prim_name
 from usd_ros_bridge.planning.robot_joints import ReportedPrims
 from usd_ros_bridge.planning.stage_index import StageIndex, as_poses
 from usd_ros_bridge.spatial import transforms
@@ -45,6 +45,7 @@ class FrameDraft:
         edge: Index of the edge that ends here and starts in the parent, -1 where there is none.
         turn: Axis of the prim that the frame's X is along.
         name: Frame id.
+        is_base: Whether the transform of the robot's base is this frame's.
     """
 
     path: str
@@ -55,6 +56,7 @@ class FrameDraft:
     edge: int = -1
     turn: AxisLetter = "X"
     name: str = ""
+    is_base: bool = False
 
 
 class FramePlanner:
@@ -66,7 +68,7 @@ class FramePlanner:
         contexts: Contexts,
         kinematics: KinematicModel,
         bases: Sequence[Base],
-        odom_frames: Mapping[str, str],
+        odom_frames: Mapping[int, str],
         options: PlanOptions,
         findings: DiagnosticCollector,
     ) -> None:
@@ -95,8 +97,11 @@ class FramePlanner:
         self._nearest = Nearest(self._drafts)
         self._check_records()
         joined = [self._joined_bodies(number) for number in range(len(self._kinematics.robots))]
+        base_links = [self._base_links(number) for number in range(len(self._kinematics.robots))]
         for draft in sorted(self._drafts.values(), key=lambda d: d.path.count("/")):
-            if draft.path in self._index.bodies:
+            if draft.path in base_links[draft.robot]:
+                self._attach_base(draft, base_links[draft.robot])
+            elif draft.path in self._index.bodies:
                 self._attach_body(draft)
             else:
                 self._attach_xform(draft, joined[draft.robot])
@@ -272,6 +277,37 @@ class FramePlanner:
                 joined.extend(tree.bodies)
         return sorted(joined)
 
+    def _base_links(self, number: int) -> list[str]:
+        """Return the frames of a base that moves: the links without mass above its body (base_footprint), the body."""
+        base = self._bases[number]
+        if not base.free or base.body not in self._drafts:
+            return []
+        found = [base.body]
+        above = parent_path(base.body)
+        while above:
+            if (
+                (above in self._links or above in self._records)
+                and above in self._drafts
+                and above not in self._contexts.by_path
+                and not self._index.carrier_at(above)
+            ):
+                found.append(above)
+            above = parent_path(above)
+        return found[::-1]
+
+    def _attach_base(self, draft: FrameDraft, links: Sequence[str]) -> None:
+        """Chain the frames of a base as the asset nests them: the first one moves, the others are fixed to it."""
+        robot = self._kinematics.robots[draft.robot]
+        place = links.index(draft.path)
+        draft.carrier = links[-1]
+        draft.is_base, draft.static = place == 0, place > 0
+        if place > 0:
+            draft.parent = links[place - 1]
+        elif draft.path != robot.context.path:
+            draft.parent = (
+                self._single_parent(draft, robot) if len(links) == 1 else self._context_frame(robot)
+            )
+
     def _context_frame(self, robot: RobotTree) -> str:
         return robot.context.path if robot.context.path in self._drafts else TOP
 
@@ -354,8 +390,9 @@ class FramePlanner:
         record = self._records.get(draft.path)
         if record is None or record.static == draft.static:
             return
+        is_body = draft.is_base or draft.path in self._index.bodies
         if record.static is None:
-            if not draft.static and draft.path not in self._index.bodies:
+            if not draft.static and not is_body:
                 self._findings.warning(
                     "2.7.static",
                     draft.path,
@@ -367,7 +404,7 @@ class FramePlanner:
             return
         if not record.static:
             draft.static = False
-        elif draft.path in self._index.bodies:
+        elif is_body:
             self._findings.warning(
                 "2.7.static",
                 draft.path,
@@ -400,7 +437,7 @@ class FramePlanner:
                 table = by_topic.setdefault((context.domain_id, tree), names.UniqueNames())
                 by_robot[draft.robot] = table
                 table.claim(context.parent_frame, "")
-                odom = self._odom_frames.get(self._bases[draft.robot].body)
+                odom = self._odom_frames.get(draft.robot)
                 if odom is not None:
                     table.claim(odom, "")
             use_isaac = self._options.isaac_names or context.path in self._contexts.without_ros
@@ -483,12 +520,14 @@ class PlacedFrames:
         robots: Frames of each robot, parents first.
         by_path: Robot and index of each frame by prim path.
         ids: Frame id by prim path.
+        bases: Index of the frame of each robot's base, -1 where it cannot move.
         nearest: Nearest frame at or above a prim.
     """
 
     robots: Sequence[tuple[FramePlan, ...]]
     by_path: Mapping[str, tuple[int, int]]
     ids: Mapping[str, str]
+    bases: Sequence[int]
     nearest: Nearest
 
     def at(self, path: str) -> FramePlan | None:
@@ -503,7 +542,7 @@ def place_frames(
     kinematics: KinematicModel,
     body_rows: Mapping[str, int],
     world_from_body: FloatArray,
-    odom_frames: Mapping[str, str],
+    odom_frames: Mapping[int, str],
 ) -> PlacedFrames:
     """Compute transforms at rest of all frames at once.
 
@@ -513,7 +552,7 @@ def place_frames(
         kinematics: The joints, with transforms along edges.
         body_rows: Row of each body by path.
         world_from_body: (B, 7) bodies at rest.
-        odom_frames: Odometry frame by path of the base body that it replaces the parent of.
+        odom_frames: Odometry frame by robot: it replaces the parent of the base's frame.
     """
     flat = [draft for of_robot in drafts for draft in of_robot]
     position = {draft.path: number for number, draft in enumerate(flat)}
@@ -531,9 +570,8 @@ def place_frames(
     if on_edges:
         edges = [kinematics.edge_offsets[flat[number].robot] + flat[number].edge for number in on_edges]
         parent_from_frame[on_edges] = kinematics.edge_rest[edges]
-    for path in odom_frames:
-        if path in position:
-            parent_from_frame[position[path]] = transforms.IDENTITY
+    reckoned = [number for number, draft in enumerate(flat) if draft.is_base and draft.robot in odom_frames]
+    parent_from_frame[reckoned] = transforms.IDENTITY
     poses = zip(as_poses(parent_from_frame), as_poses(carrier_from_frame), rows.tolist(), strict=True)
     return _as_plans(drafts, poses, kinematics, odom_frames)
 
@@ -576,19 +614,19 @@ def _as_plans(
     drafts: Sequence[Sequence[FrameDraft]],
     poses: Iterator[tuple[Pose, Pose, int]],
     kinematics: KinematicModel,
-    odom_frames: Mapping[str, str],
+    odom_frames: Mapping[int, str],
 ) -> PlacedFrames:
     """Return frames as plans; `poses` give each one's parent_from_frame, carrier_from_frame and carrier."""
     by_path: dict[str, tuple[int, int]] = {}
     ids: dict[str, str] = {}
-    robots = []
+    robots, bases = [], []
     for robot, of_robot in enumerate(drafts):
         plans: list[FramePlan] = []
         top = kinematics.robots[robot].context.parent_frame
         for draft in of_robot:
             by_path[draft.path] = (robot, len(plans))
             ids[draft.path] = draft.name
-            odom = odom_frames.get(draft.path)
+            odom = odom_frames.get(robot) if draft.is_base else None
             parent_from_frame, carrier_from_frame, carrier = next(poses)
             plans.append(
                 FramePlan(
@@ -604,4 +642,5 @@ def _as_plans(
                 )
             )
         robots.append(tuple(plans))
-    return PlacedFrames(robots, by_path, ids, Nearest(by_path))
+        bases.append(next((number for number, draft in enumerate(of_robot) if draft.is_base), -1))
+    return PlacedFrames(robots, by_path, ids, bases, Nearest(by_path))

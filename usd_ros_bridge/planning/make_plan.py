@@ -10,7 +10,6 @@ from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning.base_link import (
-    base_frames,
     choose_bases,
     odometry_owners,
     resolve_base_transforms,
@@ -125,9 +124,8 @@ def _plan_robots(
 
     body_rows = assign_rows(index, kinematics, bases, controllers, needing)
     world_from_body = rest_body_poses(kinematics, body_rows, index, findings)
-    odom_by_body = base_frames(bases, odom_frames)
-    drafts = FramePlanner(index, contexts, kinematics, bases, odom_by_body, options, findings).plan(needing)
-    frames = place_frames(drafts, index, kinematics, body_rows, world_from_body, odom_by_body)
+    drafts = FramePlanner(index, contexts, kinematics, bases, odom_frames, options, findings).plan(needing)
+    frames = place_frames(drafts, index, kinematics, body_rows, world_from_body, odom_frames)
     del drafts  # tens of thousands in a fleet: the garbage collector would traverse them
 
     robots = build_robots(

@@ -207,6 +207,9 @@ class InterfacePlacer:
         if not message_type(draft.type).has_child_frame:
             return "", IDENTITY_POSE
         frame = self.frames.at(body) if body else self.frames.at(draft.path)
+        of_robot = draft.type == ODOMETRY and robot is not None and robot.base >= 0
+        if of_robot and robot is not None and body == self.body_paths[robot.base_row]:
+            frame = robot.frames[robot.base]
         if draft.child_frame_id:
             own = () if robot is None else robot.frames
             frame = next((each for each in own if each.id == draft.child_frame_id), None)

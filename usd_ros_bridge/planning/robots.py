@@ -159,7 +159,6 @@ def build_robots(
     robots = []
     for number, robot in enumerate(kinematics.robots):
         context, base = robot.context, bases[number]
-        base_frame = frames.by_path.get(base.body) if base.free else None
         joints = _joint_plans(robot, kinematics, frames, frames0, frames1)
         first = kinematics.edge_offsets[number]
         robots.append(
@@ -175,7 +174,7 @@ def build_robots(
                 edges=_edge_plans(robot, kinematics, zeros[first : first + len(robot.edges)]),
                 joint_state_rows=tuple(kinematics.joint_state_rows[number]),
                 bodies=_bodies(robot, base, frames.robots[number], body_rows),
-                base=-1 if base_frame is None else base_frame[1],
+                base=frames.bases[number],
                 base_row=body_rows.get(base.body, -1),
                 odom_frame=odom_frames.get(number, "odom"),
                 base_transform=base_transforms[number],

@@ -357,16 +357,51 @@ def test_a_link_called_like_the_parent_frame_is_that_frame() -> None:
     assert "/robot/world" not in {frame.path for frame in plan.robots[0].frames}
 
 
-def test_links_above_a_base_that_moves_hang_from_it() -> None:
+def footprint_robot() -> Stage:
+    """A base that moves, half a metre above its footprint, which is a link without mass, as is the link above that."""
     stage = Stage()
-    stage.body("/robot/footprint/base", (0.0, 0.0, 0.5))
-    stage.body("/robot/footprint/base/arm")
-    stage.joint("/robot/shoulder", "/robot/footprint/base", "/robot/footprint/base/arm")
-    stage.link("/robot/footprint", converted=True)
+    base = "/robot/root/footprint/base"
+    stage.body(base, (0.0, 0.0, 0.5))
+    stage.body(f"{base}/arm")
+    stage.joint("/robot/shoulder", base, f"{base}/arm")
+    stage.link("/robot/root", converted=True)
+    stage.link("/robot/root/footprint", converted=True)
+    return stage
+
+
+def test_links_above_a_base_that_moves_are_the_root_of_its_frames() -> None:
+    robot = footprint_robot().plan().robots[0]
+    assert [(f.id, f.parent, f.static) for f in robot.frames] == [
+        ("robot", "world", True),
+        ("root", "robot", False),
+        ("footprint", "root", True),
+        ("base", "footprint", True),
+        ("arm", "base", False),
+    ]
+    assert robot.frames[robot.base].id == "root"
+    found = {f.id: f for f in robot.frames}
+    assert found["root"].carrier == found["base"].carrier == robot.base_row
+    assert found["root"].carrier_from_frame.translation == (0.0, 0.0, -0.5)
+    assert found["base"].parent_from_frame.translation == (0.0, 0.0, 0.5)
+
+
+def test_a_footprint_is_what_odometry_moves() -> None:
+    stage = footprint_robot()
+    stage.topic("/robot/odom", "nav_msgs/msg/Odometry")
+    plan = stage.plan(base_transform="odometry")
+    (robot,) = plan.robots
+    base = robot.frames[robot.base]
+    assert (base.id, base.parent, base.parent_from_frame.translation) == ("root", "odom", (0.0, 0.0, 0.0))
+    assert [topic.child_frame_id for topic in plan.topics if topic.path == "/robot/odom"] == ["root"]
+
+
+def test_a_declared_frame_above_the_base_is_its_root_without_a_word() -> None:
+    stage = footprint_robot()
+    stage.frame("/robot/root/footprint")
     plan = stage.plan()
-    footprint = frames(plan)["footprint"]
-    assert (footprint.parent, footprint.static) == ("base", True)
-    assert footprint.parent_from_frame.translation == (0.0, 0.0, -0.5)
+    assert frames(plan)["footprint"].static
+    assert frames(plan)["base"].parent == "footprint"
+    assert not [each for each in plan.diagnostics if each.code.startswith("2.7")]
 
 
 # --- Isaac's robot schema ----------------------------------------------------------------------------------------

@@ -158,12 +158,13 @@ def _body_targets(
         if edge.rigid or any(robot.joints[index].dofs for index in edge.joints)
     }
     frames: dict[int, FramePlan] = {}
+    base = robot.frames[robot.base] if robot.base >= 0 else None
     for frame in robot.frames:
         if frame.carrier < 0 or frame.carrier in driven or not tree.has(frame.id):
             continue
-        if frame.carrier not in frames or plan.layout.bodies[frame.carrier] == frame.path:
+        known = frames.get(frame.carrier)
+        if known is None or (known is not base and plan.layout.bodies[frame.carrier] == frame.path):
             frames[frame.carrier] = frame
-    base = robot.frames[robot.base] if robot.base >= 0 else None
     if tree and base is not None and base.carrier not in frames:
         report(
             f"playback.bag_frames:{robot.path}",
