@@ -12,7 +12,7 @@ import numpy as np
 
 from usd_ros_bridge.backends.mujoco.initial_state import InitialState, make_initial_state
 from usd_ros_bridge.backends.mujoco.joints import BallJoints
-from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder, drive_tendon
+from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder, damper_tendon, drive_tendon
 from usd_ros_bridge.errors import BackendError
 from usd_ros_bridge.model.physics import Dof, PhysicsScene
 from usd_ros_bridge.spatial.transforms import FloatArray, IndexArray
@@ -378,7 +378,7 @@ def _find_referring(builder: SpecBuilder, names: set[str]) -> set[str]:
         for each in getattr(builder.spec, kind)
         if any(getattr(each, attribute) in names for attribute in attributes)
     }
-    drives = {drive_tendon(name) for name in names}
+    drives = {tendon(name) for name in names for tendon in (drive_tendon, damper_tendon)}
     return referring | {each.name for each in builder.spec.tendons if each.name in drives}
 
 

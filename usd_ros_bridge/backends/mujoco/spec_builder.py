@@ -163,6 +163,11 @@ def add_site(body: Any, name: str, body_from_site: FloatArray) -> Any:
     return site
 
 
+def damper_tendon(joint: str) -> str:
+    """Return the name of the tendon whose friction row is the damping of a joint with a stiff drive."""
+    return f"{joint}:damper"
+
+
 def drive_tendon(joint: str) -> str:
     """Return the name of the tendon of a joint's drive; `stiff_drives` has its use."""
     return f"{joint}:drive"

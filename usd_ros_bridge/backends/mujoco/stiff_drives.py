@@ -22,7 +22,12 @@ import mujoco
 import numpy as np
 
 from usd_ros_bridge.backends.mujoco.compiled_model import CompiledModel
-from usd_ros_bridge.backends.mujoco.spec_builder import AUXILIARY_GROUP, SpecBuilder, drive_tendon
+from usd_ros_bridge.backends.mujoco.spec_builder import (
+    AUXILIARY_GROUP,
+    SpecBuilder,
+    damper_tendon,
+    drive_tendon,
+)
 from usd_ros_bridge.spatial.transforms import FloatArray, IndexArray
 
 STIFF: Final = 1.0
@@ -34,6 +39,8 @@ _MOST_RATIO: Final = 1e4
 """Greatest such ratio in the solver: that of MuJoCo's own greatest impedance, 0.9999."""
 _UNLIMITED: Final = 1e12
 """N m or N: force limit of a drive without one."""
+_LEAST_DAMPING: Final = 0.1
+"""Inertia that a joint's own damping adds in a step, over the joint's, from which on the solver has to know of it."""
 _LEAST_RANGE: Final = 1e-12
 """N m or N: a row without any range would not exist."""
 _HALF: Final = (0.5, 0.5, 0.001, 0.5, 2.0)
@@ -68,11 +75,18 @@ class SolvedDrive:
 def add_drive_tendons(builder: SpecBuilder) -> None:
     """Add the tendon of each drive to a specification. It costs nothing while its friction loss is zero."""
     dofs = (dof for joint in builder.scene.joints for dof in joint.dofs)
-    for name, dof in zip(builder.joint_names, dofs, strict=True):
-        if name and dof.drive is not None and dof.mimic is None and dof.max_effort > 0.0:
-            made = builder.spec.add_tendon(name=drive_tendon(name))
-            made.wrap_joint(name, 1.0)
-            made.group = AUXILIARY_GROUP
+    driven = [
+        (name, dof.damping > 0.0)
+        for name, dof in zip(builder.joint_names, dofs, strict=True)
+        if name and dof.drive is not None and dof.mimic is None and dof.max_effort > 0.0
+    ]
+    # The rows of all drives are one block: those of dampers come after them.
+    names = [drive_tendon(name) for name, _ in driven]
+    names += [damper_tendon(name) for name, damped in driven if damped]
+    for tendon in names:
+        made = builder.spec.add_tendon(name=tendon)
+        made.wrap_joint(tendon.rpartition(":")[0], 1.0)
+        made.group = AUXILIARY_GROUP
 
 
 def solve_drives(compiled: CompiledModel, *, stiff_drives: bool = True) -> tuple[SolvedDrive, ...]:
@@ -176,6 +190,9 @@ class StiffDrives:
         # With this impedance, MuJoCo's own reference acceleration is -v / h.
         model.tendon_solref_fri[tendons] = [0.0, -0.5 / step]
         model.tendon_solimp_fri[tendons] = _HALF
+        _solve_damping(
+            model, [(drive.joint, int(each)) for drive, each in zip(drives, addresses, strict=True)]
+        )
         self._first_tendon = int(tendons[0])
         _disable_actuators(compiled, self.dofs)
         # Per unit of added inertia, m/s2 or rad/s2: what changes with commands only, and the springs.
@@ -308,6 +325,31 @@ def _pulls(compiled: CompiledModel, dofs: IndexArray) -> tuple[IndexArray, Float
     weights = np.where(present, model.actuator_gainprm[controls, 0], 0.0)
     biases = np.where(present, model.actuator_biasprm[controls, 0], 0.0)
     return controls, weights, biases.sum(axis=0)
+
+
+def _solve_damping(model: Any, joints: Sequence[tuple[str, int]]) -> None:
+    """Make the own damping of joints with a stiff drive rows of the solver, without a limit.
+
+    implicitfast adds the implicit part of a joint's damping after the solver. So the solver overrates the acceleration
+    that a row gives the joint by `1 + h damping / inertia`: a light joint follows its drive thousands of steps late.
+
+    Args:
+        model: The model, with the tendons of `add_drive_tendons`.
+        joints: Name and address of each degree of freedom with a stiff drive.
+    """
+    step = float(model.opt.timestep)
+    for name, address in joints:
+        added = step * float(model.dof_damping[address])
+        inertia = 1.0 / float(model.dof_invweight0[address])
+        if added <= _LEAST_DAMPING * inertia:
+            continue
+        tendon = model.tendon(damper_tendon(name)).id
+        model.dof_damping[address] = 0.0
+        model.tendon_frictionloss[tendon] = _UNLIMITED
+        model.tendon_invweight0[tendon] = 1.0 / min(added, _MOST_RATIO * inertia)
+        # MuJoCo writes the reference, -v / h, in each step.
+        model.tendon_solref_fri[tendon] = [0.0, -0.5 / step]
+        model.tendon_solimp_fri[tendon] = _HALF
 
 
 def _disable_actuators(compiled: CompiledModel, dofs: IndexArray) -> None:

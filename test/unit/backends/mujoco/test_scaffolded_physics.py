@@ -116,6 +116,24 @@ def stretched_arm() -> str:
     )  # fmt: skip
 
 
+@each_case(("damping", "friction"), [(2.0, 0.0), (0.0, 0.05), (2.0, 0.05)])
+def test_a_joint_with_damping_of_its_own_follows_its_command(
+    tmp_path: Path, damping: float, friction: float
+) -> None:
+    """A light link whose own damping, or friction, is far above what its inertia asks for."""
+    tip = body("tip", "float3 physics:diagonalInertia = (4e-6, 4e-6, 4e-6)").replace(
+        "mass = 1", "mass = 0.02"
+    )
+    hinge = joint("hinge", "/robot/base", "/robot/tip", axis="Z", limits=(-90, 90))
+    hinge = hinge.replace('"hinge"', '"hinge" (prepend apiSchemas = ["MjcJointAPI"])').replace(
+        "rel physics:body1",
+        f"double mjc:damping = {damping}\ndouble mjc:frictionloss = {friction}\nrel physics:body1",
+    )
+    text = robot(body("base"), joint("anchor", "", "/robot/base", kind="Fixed"), tip, hinge)
+    state = simulate(written(text, tmp_path, "--drives"), 1.0, hinge=0.2)
+    assert state.joint_position[0] == pytest.approx(0.2, abs=DROOP["rot"])
+
+
 def test_an_arm_holds_its_pose_against_gravity(tmp_path: Path) -> None:
     state = simulate(written(stretched_arm(), tmp_path, "--drives"), 3.0)
     assert np.abs(state.joint_position).max() < DROOP["rot"] + ROUNDING
