@@ -59,6 +59,18 @@ def test_what_is_behind_a_payload(tmp_path: Path, text: str, payload: str, expec
     assert {each.path for each in found} <= {"/robot"}
 
 
+@each_case(("creator", "severity"), [("URDF USD Converter v0.3.4", "info"), ("a person", "warning")])
+def test_what_a_converter_puts_behind_a_payload_is_no_warning(
+    tmp_path: Path, creator: str, severity: str
+) -> None:
+    text = f'#usda 1.0\n(\ncustomLayerData = {{ string creator = "{creator}" }}\ndefaultPrim = "robot"\n)\n'
+    (tmp_path / "asset.usda").write_text(
+        f'{text}def "robot" (payload = @./payload.usda@) {{}}\n', encoding="utf-8"
+    )
+    found = findings(tmp_path, 'def "robot" (references = @./asset.usda@) {}', LINK + TOPIC, codes=PAYLOADS)
+    assert [(each.code, each.severity) for each in found] == [(code, severity) for code in PAYLOADS]
+
+
 def test_a_payload_that_is_used_often_is_reported_once(tmp_path: Path) -> None:
     text = "".join(f'def "robot_{number}" (payload = @./payload.usda@) {{}}\n' for number in range(5))
     found = findings(tmp_path, text, LINK, codes=PAYLOADS)

@@ -16,6 +16,7 @@ from pxr import Pcp, Sdf, Usd
 
 from usd_ros_bridge.errors import MAX_CANDIDATES, choices, did_you_mean, error_text, quoted
 from usd_ros_bridge.model.diagnostics import MAX_SUGGESTED, Diagnostic
+from usd_ros_bridge.model.scaffold import CONVERTERS
 from usd_ros_bridge.usd.layer_scan import RefusedArc
 from usd_ros_bridge.usd.packages import PackageMap, is_package_path
 from usd_ros_bridge.usd.read.properties import PREDICATE
@@ -242,32 +243,34 @@ def arc_diagnostics(
         repeats: Roots of robots that are composed of the same specs as one before them.
     """
     payloads = [path.pathString for path in stage.FindLoadable()]
-    remedy = "author or reference them outside of the payload; leave geometry and materials to it"
+
+    def found(code: str, what: str, prims: Iterable[str]) -> Iterator[Diagnostic]:
+        for payload, first in _payloads_with(stage, payloads, sorted(prims)):
+            # Nobody edits what a converter writes: to each user of `import` this would be a warning to live with.
+            ours = not _is_of_converter(stage, payload)
+            yield Diagnostic(
+                code=code,
+                severity="warning" if ours else "info",
+                path=payload,
+                message=f"its payload holds {what}, {quoted(first)} for one: without payloads they are not there",
+                remedy="author or reference them outside of the payload; leave geometry and materials to it"
+                if ours
+                else "leave payloads loaded: the converter puts links and joints there",
+            )
+
     return [
-        *(
-            Diagnostic(
-                code="2.2.payload",
-                severity="warning",
-                path=payload,
-                message=f"its payload holds ROS interfaces, contexts or frames, {quoted(first)} for one: without "
-                "payloads they are not there",
-                remedy=remedy,
-            )
-            for payload, first in _payloads_with(stage, payloads, sorted(interfaces))
-        ),
-        *(
-            Diagnostic(
-                code="1.2.3.payload",
-                severity="warning",
-                path=payload,
-                message=f"its payload holds rigid bodies or joints, {quoted(first)} for one: without payloads they are "
-                "not there",
-                remedy=remedy,
-            )
-            for payload, first in _payloads_with(stage, payloads, sorted(kinematics))
-        ),
+        *found("2.2.payload", "ROS interfaces, contexts or frames", interfaces),
+        *found("1.2.3.payload", "rigid bodies or joints", kinematics),
         *_variant_diagnostics(stage, repeats),
     ]
+
+
+def _is_of_converter(stage: Usd.Stage, path: str) -> bool:
+    """Return whether a converter from URDF or MJCF wrote the payload of a prim."""
+    return any(
+        spec.hasPayloads and str(spec.layer.customLayerData.get("creator", "")).startswith(CONVERTERS)
+        for spec in stage.GetPrimAtPath(path).GetPrimStack()
+    )
 
 
 def _payloads_with(
