@@ -153,7 +153,7 @@ setup(
             *("ray>=2.40", "pyarrow>=15", "matplotlib>=3.7", "jsonschema>=4.18", "PyYAML"),
         ],
         # Without the converters, which bring a pxr that overwrites usd-core's: import installs them elsewhere.
-        "import": ["usd-core>=26.5", "rich", "click"],
+        "import": ["usd-core>=26.5", "rich", "click", "PyYAML"],
         # Headers and library are of one release: C++ classes of another one are laid out otherwise.
         "resolver": ["usd-core==26.8", "pxr-ar-dev==26.8"],
         "test": [

@@ -6,10 +6,11 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,9 +22,10 @@ from usd_ros_bridge.cli.scaffold_command import (
     scaffold_request,
     write_scaffold,
 )
-from usd_ros_bridge.errors import AssetError, OptionError, escaped
+from usd_ros_bridge.errors import AssetError, OptionError, escaped, quoted
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.scaffold import Decision, ScaffoldRequest
+from usd_ros_bridge.planning.names import namespace_fault
 from usd_ros_bridge.process_settings import discard_output
 
 if TYPE_CHECKING:
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
 ROBOT_LAYER = "robot.usda"
 ASSET_FOLDER = "asset"
 LOG = "converter.log"
+
+EXPANDED = "expanded.urdf"
+"""What xacro makes of the robot file."""
 
 WORLD_LINK = "world"
 """Root link of URDFs that say themselves that the robot is fixed."""
@@ -46,6 +51,7 @@ _LOST_MESH = re.compile(r"Failed to convert mesh|could not be parsed|contains no
 
 @click.command("import")
 @click.argument("robot", required=False, type=click.Path(path_type=Path))
+@click.argument("arguments", nargs=-1, metavar="[NAME:=VALUE]...")
 @click.option(
     "-o",
     "--output",
@@ -63,11 +69,21 @@ _LOST_MESH = re.compile(r"Failed to convert mesh|could not be parsed|contains no
 @addition_options
 @click.option("--no-drives", is_flag=True, help="Give joints no drives.")
 @click.option("--no-ground", is_flag=True, help="Put no ground below a robot that floats.")
+@click.option(
+    "--namespace", metavar="NAME", help="Namespace of the robot, empty for none [default: the robot's name]."
+)
 @table_options("packages")
 def import_robot(
-    robot: Path | None, output: Path | None, force: bool, installs: bool, **options: Any
+    robot: Path | None,
+    arguments: tuple[str, ...],
+    output: Path | None,
+    force: bool,
+    installs: bool,
+    **options: Any,
 ) -> None:
-    """Convert ROBOT, a URDF or MJCF, and add ROS interfaces and physics: an asset that runs.
+    """Convert ROBOT, a URDF, xacro or MJCF, and add ROS interfaces and physics: an asset that runs.
+
+    A xacro is expanded first, with NAME:=VALUE for its arguments.
 
     Joints get drives. A robot that stands on legs or wheels floats above a ground, another one is fixed to the world.
     Each decision is printed with its reason; the options override it.
@@ -84,8 +100,11 @@ def import_robot(
         if installs:
             return
         raise click.UsageError("Missing argument 'ROBOT'.")
-    source = read_robot_file(robot, _package_search(read.packages))
-    _refuse_faults(source)
+    with ExitStack() as stack:
+        urdf = _expanded(robot, arguments, read, stack)
+        source = read_robot_file(robot, _package_search(read.packages), urdf=urdf)
+        _refuse_faults(source)
+        content = None if urdf is None else urdf.read_bytes()
     target = (output or Path(_directory_name(source.name))).resolve()
     check_target(target, force=force)
     converter = find_converter(source.kind)
@@ -93,7 +112,11 @@ def import_robot(
     with imported_directory(target, force=force, facts=facts) as made:
         with _phase(f"converting with {converter.label(source.kind)}"):
             (made / ASSET_FOLDER).mkdir()
-            stage = converter.convert(source, made / ASSET_FOLDER, made / LOG)
+            if content is not None:
+                (made / EXPANDED).write_bytes(content)
+            stage = converter.convert(
+                source, made / ASSET_FOLDER, made / LOG, urdf=made / EXPANDED if content is not None else None
+            )
         _judge_log(source, made / LOG)
         with _phase("adding interfaces and physics"):
             request, decisions = wishes.decide(source, stage, read)
@@ -121,7 +144,10 @@ class _Wishes:
                 raise OptionError(f"--{name} and --no-{name} contradict each other: name one")
         options["drives"] = not options.pop("no_drives")
         self._may_add_ground = not options.pop("no_ground")
-        self._request: ScaffoldRequest = scaffold_request(options)
+        namespace: str | None = options.pop("namespace")
+        if namespace and (fault := namespace_fault(namespace)):
+            raise OptionError(f"--namespace {quoted(namespace)}: it {fault}")
+        self._request: ScaffoldRequest = replace(scaffold_request(options), namespace=namespace)
 
     def decide(
         self, source: RobotFile, stage: Path, read: ReadOptions
@@ -133,7 +159,7 @@ class _Wishes:
             stage: The converted asset.
             read: How it is opened.
         """
-        request, decisions = self._request, []
+        request, decisions = replace(self._request, limits=source.drive_limits), []
         floats = request.base == "free"
         if not request.base:
             floats, path, reason = _base(source, stage, read)
@@ -168,6 +194,46 @@ def _base(source: RobotFile, stage: Path, read: ReadOptions) -> tuple[bool, str,
     names = ", ".join(limb.rpartition("/")[2] for limb in limbs[:_SHOWN])
     more = f" and {len(limbs) - _SHOWN} more" if len(limbs) > _SHOWN else ""
     return True, path, f"the robot stands on what {names}{more} move (--fix-base fixes it)"
+
+
+def _expanded(robot: Path, arguments: Sequence[str], read: ReadOptions, stack: ExitStack) -> Path | None:
+    """Return the URDF that xacro makes of a robot file, None for a file that is read as it is.
+
+    Args:
+        robot: The robot file.
+        arguments: `NAME:=VALUE`.
+        read: How assets are opened: with directories of packages.
+        stack: Keeps the URDF until it is closed.
+
+    Raises:
+        AssetError: xacro cannot expand it.
+    """
+    from usd_ros_bridge.importing.converter import ConversionError, find_converter
+    from usd_ros_bridge.importing.robot_file import is_xacro
+
+    values = dict(_argument(each) for each in arguments)
+    if not is_xacro(robot):
+        if arguments:
+            raise OptionError(f"{robot} is no xacro: {arguments[0]} has no meaning")
+        return None
+    urdf = Path(stack.enter_context(TemporaryDirectory())) / EXPANDED
+    converter = find_converter("urdf")
+    try:
+        converter.expand(
+            robot.absolute(), urdf, arguments=values, find_package=_package_search(read.packages)
+        )
+    except ConversionError as error:
+        raise AssetError(
+            f"{robot.absolute()} is not imported: error [import.xacro] {robot.name}: xacro cannot expand it: {error}"
+        ) from error
+    return urdf
+
+
+def _argument(text: str) -> tuple[str, str]:
+    name, mark, value = text.partition(":=")
+    if not (name and mark):
+        raise OptionError(f"{quoted(text)} is no argument of a xacro: write NAME:=VALUE")
+    return name, value
 
 
 def _package_search(given: Mapping[str, str]) -> FindPackage:

@@ -176,7 +176,15 @@ def write_scaffold(
         check_output(output, plan.stage, overwrite=force)
         with ExitStack() as stack:
             plan, additions = _add(plan, found, request, stack, interfaces=interfaces)
-            result = plan_scaffold(plan, found, wrap=sublayer, interfaces=interfaces, additions=additions)
+            result = plan_scaffold(
+                plan,
+                found,
+                wrap=sublayer,
+                interfaces=interfaces,
+                additions=additions,
+                namespace=request.namespace,
+                limits=request.limits if request.drives else None,
+            )
         if not (result.opinions or interfaces):
             raise AssetError(
                 f"{asset}: nothing to write: {'; '.join(each.text for each in result.decisions)}"

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from usd_ros_bridge.errors import BridgeError, OptionError, quoted
 from usd_ros_bridge.importing.locked_directory import filled_directory
-from usd_ros_bridge.importing.robot_file import Kind, RobotFile
+from usd_ros_bridge.importing.robot_file import FindPackage, Kind, RobotFile, package_above
 from usd_ros_bridge.process_settings import user_cache
 
 VARIABLE = "USD_ROS_CONVERTER"
@@ -27,6 +27,8 @@ VARIABLE = "USD_ROS_CONVERTER"
 
 REQUIREMENTS = Path(__file__).with_name("converters.txt")
 DISTRIBUTIONS: Mapping[Kind, str] = {"urdf": "urdf-usd-converter", "mjcf": "mujoco-usd-converter"}
+XACRO = "xacro"
+"""The distribution that expands `.xacro` files."""
 INSTALL_FLAG = "--install-converter"
 INSTALLED_SIZE = "about 350 MB"
 
@@ -70,7 +72,7 @@ class Converter:
 
     Attributes:
         python: Its path.
-        versions: Of the converters, by distribution.
+        versions: Of the converters and of xacro, by distribution; "" for one that is missing.
     """
 
     python: Path
@@ -81,20 +83,21 @@ class Converter:
         name = DISTRIBUTIONS[kind]
         return f"{name} {self.versions[name]}"
 
-    def convert(self, robot: RobotFile, output: Path, log: Path) -> Path:
+    def convert(self, robot: RobotFile, output: Path, log: Path, *, urdf: Path | None = None) -> Path:
         """Convert a robot. Return the path of the stage.
 
         Args:
             robot: Without errors.
             output: Directory for the asset.
             log: File for what the converter prints.
+            urdf: What a xacro was expanded into; None for a robot file that the converter reads itself.
 
         Raises:
             ConversionError: The converter refused the robot, or failed.
         """
         job = {
             "kind": robot.kind,
-            "source": str(robot.path),
+            "source": str(urdf or robot.path),
             "output": str(output),
             "packages": {name: str(path) for name, path in robot.packages.items()},
         }
@@ -112,6 +115,45 @@ class Converter:
         if output.resolve() not in stage.resolve().parents or not stage.is_file():
             raise ConversionError(f"{self.label(robot.kind)} wrote no asset below {output}: {quoted(stage)}")
         return stage
+
+    def expand(
+        self, file: Path, output: Path, *, arguments: Mapping[str, str], find_package: FindPackage
+    ) -> None:
+        """Expand a xacro into a URDF.
+
+        Args:
+            file: The xacro.
+            output: Where the URDF is written.
+            arguments: Values of `<xacro:arg>`, by name.
+            find_package: Return the directory of a ROS package by its name, None if it is not known.
+
+        Raises:
+            ConversionError: It cannot be expanded. The message is one line with the reason.
+        """
+        if not self.versions.get(XACRO):
+            raise ConversionError(f"{self.python} has no xacro: install it there, or unset {VARIABLE}")
+        packages: dict[str, str] = {}
+        job = {"source": str(file), "output": str(output), "arguments": dict(arguments), "packages": packages}
+        while True:
+            done = _call([self.python, _CHILD, "expand", json.dumps(job)], stderr=subprocess.PIPE)
+            answer = _answer(done.stdout)
+            if "urdf" in answer:
+                return
+            # Names of packages may be made of arguments: only xacro knows them, one after another.
+            name = str(answer.get("package", ""))
+            if not name:
+                lines = [line.strip() for line in (done.stderr or "").splitlines() if line.strip()]
+                reason = answer.get("error") or (
+                    lines[-1] if lines else f"it ended with status {done.returncode}"
+                )
+                raise ConversionError(" ".join(str(reason).split())[:500])
+            found = None if name in packages else find_package(name) or package_above(file, name)
+            if found is None:
+                raise ConversionError(
+                    f"package {quoted(name)} is not known: name its directory, --package {name}=DIRECTORY, or source "
+                    "the workspace that has it"
+                )
+            packages[name] = str(found)
 
 
 def _call(command: Sequence[str | Path], *, stderr: int | IO[str]) -> subprocess.CompletedProcess[str]:
@@ -184,7 +226,8 @@ def _installed(python: Path) -> dict[str, str]:
     """Return the versions of the converters that a Python has, "" for one that is missing; empty for no Python."""
     try:
         done = _call(
-            [python, "-c", f"{_WITHOUT_HERE}{_VERSIONS}", *DISTRIBUTIONS.values()], stderr=subprocess.DEVNULL
+            [python, "-c", f"{_WITHOUT_HERE}{_VERSIONS}", *DISTRIBUTIONS.values(), XACRO],
+            stderr=subprocess.DEVNULL,
         )
         found = json.loads(done.stdout)
     except (OSError, ValueError):

@@ -4,6 +4,7 @@ It ends with the process that started it, also by `kill -9`. Nothing of usd_ros_
 
     python converter_child.py run MODULE ARGUMENT...
     python converter_child.py convert JOB     (JSON; the answer is the last line of standard output, JSON, too)
+    python converter_child.py expand JOB
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import os
 import runpy
 import signal
 import sys
+import types
+from pathlib import Path
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
@@ -45,6 +48,56 @@ def convert(job: dict[str, Any]) -> str:
     return str(converter.convert(job["source"], job["output"]).path)
 
 
+class UnknownPackageError(Exception):
+    """A xacro names a package whose directory is not known. The message is its name."""
+
+
+def expand(job: dict[str, Any]) -> str:
+    """Expand a xacro into a URDF. Return the path of the URDF.
+
+    Raises:
+        UnknownPackageError: `$(find NAME)` names a package that is not in the job's.
+    """
+    packages: dict[str, str] = job["packages"]
+
+    def directory_of(name: str) -> str:
+        if name not in packages:
+            raise UnknownPackageError(name)
+        return packages[name]
+
+    # xacro looks packages up here; this environment has no ROS.
+    index = types.ModuleType("ament_index_python.packages")
+    index.get_package_share_directory = directory_of  # type: ignore[attr-defined]
+    sys.modules["ament_index_python"] = types.ModuleType("ament_index_python")
+    sys.modules[index.__name__] = index
+    import xacro
+
+    source = Path(job["source"])
+    document = xacro.process_file(str(source), mappings=job["arguments"])
+    for tag in ("mesh", "texture"):
+        for element in document.getElementsByTagName(tag):
+            name = element.getAttribute("filename")
+            if name and "://" not in name:
+                # The URDF is written elsewhere: paths relative to the file have to be absolute.
+                element.setAttribute("filename", str(source.parent / name))
+    for element in document.getElementsByTagName("*"):
+        # Attributes of another namespace (ignition:expressed_in, below <gazebo>) are no names in USD: conversion fails.
+        names = [name for name, _ in element.attributes.items()]
+        for name in (each for each in names if ":" in each and not each.startswith("xmlns")):
+            element.removeAttribute(name)
+    Path(job["output"]).write_text(document.toprettyxml(indent="  "), encoding="utf-8")
+    return str(job["output"])
+
+
+def unknown_package(error: BaseException | None) -> str:
+    """Return the package that an exception, or what xacro made of it, could not find; "" for another fault."""
+    while error is not None:
+        if isinstance(error, UnknownPackageError):
+            return str(error)
+        error = getattr(error, "exc", None) or error.__cause__ or error.__context__
+    return ""
+
+
 def main() -> None:
     """Run the command line of this script."""
     command, *arguments = sys.argv[1:]
@@ -54,9 +107,10 @@ def main() -> None:
         runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
         return
     try:
-        answer = {"stage": convert(json.loads(arguments[0]))}
+        job = json.loads(arguments[0])
+        answer = {"stage": convert(job)} if command == "convert" else {"urdf": expand(job)}
     except Exception as error:  # noqa: BLE001 - whatever a converter raises is its answer
-        answer = {"error": str(error) or type(error).__name__}
+        answer = {"error": str(error) or type(error).__name__, "package": unknown_package(error)}
     print(f"\n{json.dumps(answer)}", flush=True)
 
 

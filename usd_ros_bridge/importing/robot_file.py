@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Literal
-from xml.parsers import expat
 
 from usd_ros_bridge.errors import AssetError, did_you_mean, quoted, quoted_path
+from usd_ros_bridge.importing.drive_limits import drive_limits
+from usd_ros_bridge.importing.xml_file import Element, parse_xml
 from usd_ros_bridge.model.diagnostics import Diagnostic, DiagnosticCollector
+from usd_ros_bridge.model.scaffold import DriveLimits
 
 Kind = Literal["urdf", "mjcf"]
 KINDS: dict[str, Kind] = {"robot": "urdf", "mujoco": "mjcf"}
@@ -55,46 +58,6 @@ _UNBOUNDED = ("limit",)
 FindPackage = Callable[[str], "Path | None"]
 
 
-@dataclass(frozen=True, slots=True)
-class Element:
-    """An XML element.
-
-    Attributes:
-        tag: Its name.
-        attributes: By name.
-        file: Name of the file.
-        line: Line of the file, from 1.
-        children: In order.
-    """
-
-    tag: str
-    attributes: dict[str, str]
-    file: str
-    line: int
-    children: list[Element] = field(default_factory=list)
-
-    @property
-    def place(self) -> str:
-        """Return file and line, for messages."""
-        return f"{self.file}:{self.line}"
-
-    def each(self, tag: str) -> Iterator[Element]:
-        """Yield the children with a tag."""
-        return (child for child in self.children if child.tag == tag)
-
-    def first(self, tag: str) -> Element | None:
-        """Return the first child with a tag, None if there is none."""
-        return next(self.each(tag), None)
-
-    def walk(self) -> Iterator[Element]:
-        """Yield this element and all below it, in the order of the file."""
-        pending = [self]
-        while pending:
-            element = pending.pop()
-            yield element
-            pending += reversed(element.children)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RobotFile:
     """A robot file.
@@ -105,6 +68,7 @@ class RobotFile:
         name: Name of the robot: `robot name=` or `mujoco model=`, else that of the file.
         root: Name of the link of a URDF that is no joint's child, "" for an MJCF.
         packages: Directories of the ROS packages that a URDF names, by name.
+        drive_limits: What the URDF's plug-ins of a simulator say about the limits of a differential drive.
         diagnostics: Its faults.
     """
 
@@ -113,28 +77,39 @@ class RobotFile:
     name: str
     root: str = ""
     packages: dict[str, Path]
+    drive_limits: DriveLimits = field(default_factory=DriveLimits)
     diagnostics: tuple[Diagnostic, ...]
 
 
-def read_robot_file(path: Path, find_package: FindPackage) -> RobotFile:
+def is_xacro(path: Path) -> bool:
+    """Return whether a robot file has anything that xacro expands; false for what is no XML."""
+    try:
+        root = parse_xml(path.read_bytes(), path.name, DiagnosticCollector())
+    except OSError:
+        return False
+    return root is not None and KINDS.get(root.tag) == "urdf" and _xacro_mark(root) is not None
+
+
+def read_robot_file(path: Path, find_package: FindPackage, *, urdf: Path | None = None) -> RobotFile:
     """Read a robot file and check it.
 
     Args:
         path: URDF or MJCF.
         find_package: Return the directory of a ROS package by its name, None if it is not known.
+        urdf: What a xacro was expanded into; None for a file that is read itself. The lines of faults are those of it.
 
     Raises:
         AssetError: There is no such file, or it is neither a URDF nor an MJCF.
     """
     path = path.absolute()
     try:
-        content = path.read_bytes()
+        content = (urdf or path).read_bytes()
     except OSError as error:
         raise AssetError(f"cannot open {quoted_path(path)}: {error.strerror}") from error
     if content.startswith((b"#usda", b"PXR-USDC", b"PK")):
         raise AssetError(f"{path} is OpenUSD already: usd_ros_bridge run {path}")
     findings = DiagnosticCollector()
-    root = _parse(content, path.name, findings)
+    root = parse_xml(content, path.name if urdf is None else f"{path.name} (expanded)", findings)
     if root is None:
         return RobotFile(path=path, kind="urdf", name=path.stem, packages={}, diagnostics=findings.all())
     kind = KINDS.get(root.tag)
@@ -144,7 +119,7 @@ def read_robot_file(path: Path, find_package: FindPackage) -> RobotFile:
             + (", and an SDF is not read: convert it to URDF" if root.tag == "sdf" else "")
         )
     packages: dict[str, Path] = {}
-    root_link = ""
+    root_link, limits = "", DriveLimits()
     _check_name(root, kind, findings)
     if kind == "urdf" and not _has_xacro(root, path, findings):
         _check_numbers(root, findings)
@@ -152,6 +127,7 @@ def read_robot_file(path: Path, find_package: FindPackage) -> RobotFile:
         _check_joints(root, findings)
         root_link = _check_tree(root, findings)
         packages = _check_meshes(root, path, find_package, findings)
+        limits = drive_limits(root, path, find_package)
     name = root.attributes.get("name" if kind == "urdf" else "model") or path.stem
     return RobotFile(
         path=path,
@@ -159,50 +135,9 @@ def read_robot_file(path: Path, find_package: FindPackage) -> RobotFile:
         name=name,
         root=root_link,
         packages=packages,
+        drive_limits=limits,
         diagnostics=findings.all(),
     )
-
-
-class _EntityError(Exception):
-    """The file declares entities."""
-
-
-def _parse(content: bytes, file: str, findings: DiagnosticCollector) -> Element | None:
-    """Return the root element, None if this is no XML."""
-    parser = expat.ParserCreate(namespace_separator=None)
-    top = Element("", {}, file, 0)
-    open_elements = [top]
-
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        element = Element(tag, attributes, file, parser.CurrentLineNumber)
-        open_elements[-1].children.append(element)
-        open_elements.append(element)
-
-    def end(_tag: str) -> None:
-        open_elements.pop()
-
-    def entity(*_: object) -> None:
-        # Entities can name other files, and a few lines of them can grow to gigabytes.
-        raise _EntityError
-
-    parser.StartElementHandler, parser.EndElementHandler, parser.EntityDeclHandler = start, end, entity
-    try:
-        parser.Parse(content, True)
-    except expat.ExpatError as error:
-        reason = expat.ErrorString(error.code)
-        findings.error(
-            "import.xml",
-            f"{file}:{error.lineno}",
-            f"the XML is broken: {reason}",
-            "correct this line, or the one before it",
-        )
-        return None
-    except (_EntityError, ValueError, LookupError) as error:
-        reason = "it declares entities, which are not read" if isinstance(error, _EntityError) else str(error)
-        place = f"{file}:{parser.CurrentLineNumber}"
-        findings.error("import.xml", place, reason, "write plain XML in UTF-8")
-        return None
-    return top.children[0]
 
 
 def _check_name(root: Element, kind: Kind, findings: DiagnosticCollector) -> None:
@@ -229,19 +164,28 @@ def _file_name(name: str) -> str:
 
 def _has_xacro(root: Element, file: Path, findings: DiagnosticCollector) -> bool:
     """Report what xacro has not expanded. Return whether there is any."""
+    mark = _xacro_mark(root)
+    if mark is None:
+        return False
+    element, text = mark
+    shown = f"<{text}>" if text == element.tag else quoted(text)
+    findings.error(
+        "import.xacro",
+        element.place,
+        f"{shown} is xacro's, and not expanded",
+        f"expand it and import the result: xacro {shlex.quote(file.name)} > {shlex.quote(_expanded(file))}",
+    )
+    return True
+
+
+def _xacro_mark(root: Element) -> tuple[Element, str] | None:
+    """Return the first element with something of xacro's, and what it is: the tag, or the value of an attribute."""
     for element in root.walk():
         marks = [element.tag] if element.tag.startswith("xacro:") else []
         marks += [value for value in element.attributes.values() if "${" in value or "$(" in value]
         if marks:
-            shown = f"<{marks[0]}>" if marks[0] == element.tag else quoted(marks[0])
-            findings.error(
-                "import.xacro",
-                element.place,
-                f"{shown} is xacro's, and not expanded",
-                f"expand it and import the result: xacro {shlex.quote(file.name)} > {shlex.quote(_expanded(file))}",
-            )
-            return True
-    return False
+            return element, marks[0]
+    return None
 
 
 def _expanded(file: Path) -> str:
@@ -451,7 +395,9 @@ def _check_meshes(
         package, inside = _split_uri(uri)
         directory = file.parent
         if package:
-            found = packages.get(package) or find_package(package) or _package_above(file, package, inside)
+            found = packages.get(package) or (
+                find_package(package) or _package_with(file, package, inside) or package_above(file, package)
+            )
             if found is None:
                 unknown[package].append(element)
                 continue
@@ -534,7 +480,7 @@ def find_in_ros_package_path(name: str) -> Path | None:
     return None
 
 
-def _package_above(file: Path, package: str, inside: str) -> Path | None:
+def _package_with(file: Path, package: str, inside: str) -> Path | None:
     """Return the directory above a robot file that is a package of that name, None if there is none.
 
     That is a directory of that name, or one with a package.xml, in which the file exists.
@@ -546,4 +492,27 @@ def _package_above(file: Path, package: str, inside: str) -> Path | None:
             named = candidate.name == package or os.path.isfile(candidate / "package.xml")  # noqa: PTH113
             if named and os.path.isfile(candidate / inside):  # noqa: PTH113 - false for what is no name
                 return candidate
+    return None
+
+
+_PACKAGE_NAME = re.compile(r"<name>\s*([^<]*?)\s*</name>")
+
+
+def package_above(file: Path, name: str) -> Path | None:
+    """Return the directory of a ROS package that a file is in, or beside: None if there is none of that name.
+
+    A package is a directory with a package.xml: one that is called so, or whose package.xml says so.
+    """
+    for directory in file.absolute().parents:
+        beside = directory / name
+        if os.path.isfile(beside / "package.xml"):  # noqa: PTH113 - false for what is no name
+            return beside
+        try:
+            said = _PACKAGE_NAME.search(
+                (directory / "package.xml").read_text(encoding="utf-8", errors="replace")
+            )
+        except OSError:
+            continue
+        if said is not None and said[1] == name:
+            return directory
     return None

@@ -89,6 +89,27 @@ class SensorRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DriveLimits:
+    """Limits of a differential drive, None where nothing names one.
+
+    Attributes:
+        linear_velocity: m/s.
+        angular_velocity: rad/s.
+        linear_acceleration: m/s^2.
+        angular_acceleration: rad/s^2.
+        source: Where they are from, for people; "" for none.
+        unread: File that is said to have them and cannot be read; "" for none.
+    """
+
+    linear_velocity: float | None = None
+    angular_velocity: float | None = None
+    linear_acceleration: float | None = None
+    angular_acceleration: float | None = None
+    source: str = ""
+    unread: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScaffoldRequest:
     """Physics and sensors that a scaffold adds.
 
@@ -99,6 +120,8 @@ class ScaffoldRequest:
         base: Let the robots float, fix them to the world, or leave them as they are ("").
         ground: Put a ground plane below the robots.
         sensors: Sensors at links.
+        limits: Of differential drives whose wheels get drives, as a robot file names them.
+        namespace: Of the robot's context, "" for none; None for the name of its prim.
     """
 
     drives: bool = False
@@ -107,6 +130,8 @@ class ScaffoldRequest:
     base: Literal["", "free", "fixed"] = ""
     ground: bool = False
     sensors: tuple[SensorRequest, ...] = ()
+    limits: DriveLimits = DriveLimits()
+    namespace: str | None = None
 
     def __bool__(self) -> bool:
         """Return whether anything is requested."""

@@ -49,6 +49,7 @@ _TOKENS = {
 }
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _AXES = {"rotX": 0, "rotY": 1, "rotZ": 2}
+_SLIDES = ("transX", "transY", "transZ")
 _CIRCLE = 64
 _SPREAD = 0.02
 """Relative difference up to which wheels count as equally large."""
@@ -165,11 +166,11 @@ def _measure(
     plan: BridgePlan, robot: RobotPlan, left: Sequence[JointPlan], right: Sequence[JointPlan]
 ) -> DriveGeometry:
     base = plan.layout.bodies[robot.base_row]
-    rigid = _rigid_with(robot, base)
+    rigid = _rigid_with(plan, robot, base)
     loose = next((joint for joint in (*left, *right) if joint.parent_path not in rigid), None)
     if loose is not None:
         raise NoDriveError(
-            f"{loose.name} hangs from {loose.parent}, which moves in the base (steering, suspension)"
+            f"{loose.name} hangs from {loose.parent}, which moves in the base (steering, a rocker)"
         )
     wheels = [[_wheel(plan, joint) for joint in side] for side in (left, right)]
     centers = [np.mean([wheel.center for wheel in side], axis=0) for side in wheels]
@@ -212,10 +213,13 @@ def _rounded(length: float) -> float:
     return round(length, 5)
 
 
-def _rigid_with(robot: RobotPlan, body: str) -> set[str]:
+def _rigid_with(plan: BridgePlan, robot: RobotPlan, body: str) -> set[str]:
+    """Return the bodies that keep their place in the plane of a body: those it holds, and on springs up and down."""
     neighbours: dict[str, list[str]] = defaultdict(list)
     for edge in robot.edges:
-        if edge.rigid:
+        if edge.rigid or (
+            len(edge.joints) == 1 and _is_suspension(plan, robot, robot.joints[edge.joints[0]])
+        ):
             neighbours[edge.parent_path].append(edge.child_path)
             neighbours[edge.child_path].append(edge.parent_path)
     found, pending = {body}, [body]
@@ -225,6 +229,20 @@ def _rigid_with(robot: RobotPlan, body: str) -> set[str]:
                 found.add(other)
                 pending.append(other)
     return found
+
+
+def _is_suspension(plan: BridgePlan, robot: RobotPlan, joint: JointPlan) -> bool:
+    """Return whether a joint moves a wheel's carrier along the base's Z axis."""
+    if joint.type != "prismatic" or joint.dofs[0].axis not in _SLIDES:
+        return False
+    row = plan.layout.body_index.get(joint.child_path, -1)
+    world_from_body = plan.layout.body_pose[row] if row >= 0 else IDENTITY
+    body_from_joint = pose_array(joint.body0_from_joint if joint.inverted else joint.body1_from_joint)
+    base_from_joint = relative(
+        plan.layout.body_pose[robot.base_row], compose(world_from_body, body_from_joint)
+    )
+    along = rotate(base_from_joint[3:], np.eye(3)[_SLIDES.index(joint.dofs[0].axis)])
+    return abs(float(along[2])) > ALIGNED
 
 
 def _wheel(plan: BridgePlan, joint: JointPlan) -> _Wheel:

@@ -16,6 +16,8 @@ from usd_ros_bridge.model.physics import WORLD_BODY, Body, Collider, Dof, Inerti
 from usd_ros_bridge.planning.drive_wheels import rounded_core
 from usd_ros_bridge.spatial.transforms import FloatArray, compose, pose_array, rotate
 
+_AXLE = 1e-3
+"""m: wheels that are this far ahead of each other are on one axle."""
 _LEVEL = 0.02
 """Share of a robot's height by which the feet that it stands on may differ in height."""
 
@@ -141,15 +143,20 @@ def joints_inboard(scene: PhysicsScene, body: Body) -> list[int]:
 
 def lowest_point(scene: PhysicsScene, collider: Collider) -> FloatArray | None:
     """Return the lowest point of a collider in the world; None where it has no end."""
+    points = _undersides(scene, collider)
+    return None if points is None else points[points[:, 2].argmin()]
+
+
+def _undersides(scene: PhysicsScene, collider: Collider) -> FloatArray | None:
+    """Return points (N, 3) in the world that span a collider from below; None where it has no end."""
     points, margin = rounded_core(collider.shape)
     if points is None:
         return None
     pose = pose_array(collider.body_from_shape)
     if collider.body != WORLD_BODY:
         pose = compose(pose_array(scene.bodies[collider.body].world_from_body), pose)
-    world = pose[:3] + rotate(pose[3:], points)
-    lowest: FloatArray = world[world[:, 2].argmin()] - np.array([0.0, 0.0, margin])
-    return lowest
+    world: FloatArray = pose[:3] + rotate(pose[3:], points) - np.array([0.0, 0.0, margin])
+    return world
 
 
 def lowest_points(scene: PhysicsScene) -> dict[int, FloatArray]:
@@ -162,24 +169,82 @@ def lowest_points(scene: PhysicsScene) -> dict[int, FloatArray]:
     return found
 
 
-def sliding_colliders(scene: PhysicsScene, bodies: Sequence[int]) -> list[Collider]:
+def sliding_colliders(
+    scene: PhysicsScene, bodies: Sequence[int], wheels: Sequence[int] = ()
+) -> list[Collider]:
     """Return what a robot on wheels drags over the ground: colliders rigid with its base, level with its lowest point.
+
+    A robot with one axle leans to where its weight is, or to both sides, unless something supports it there.
+    What then touches first is dragged, too.
 
     Args:
         scene: At rest.
         bodies: The robot's, by index in the scene.
+        wheels: Joints of its driven wheels.
     """
     own = [(each, lowest_point(scene, each)) for each in scene.colliders if each.body in bodies]
-    lowest = [(each, float(point[2])) for each, point in own if point is not None]
+    lowest = [(each, point) for each, point in own if point is not None]
     if not lowest:
         return []
-    level = _level(scene, bodies, min(height for _, height in lowest))
-    return [
-        each
-        for each, height in lowest
-        if height <= level
-        and not any(scene.joints[joint].dofs for joint in joints_inboard(scene, scene.bodies[each.body]))
-    ]
+    bottom = min(float(point[2]) for _, point in lowest)
+    level = _level(scene, bodies, bottom)
+
+    def is_rigid(collider: Collider) -> bool:
+        inboard = joints_inboard(scene, scene.bodies[collider.body])
+        return not any(scene.joints[joint].dofs for joint in inboard)
+
+    standing = [(each, point) for each, point in lowest if point[2] <= level]
+    dragged = [each for each, _ in standing if is_rigid(each)]
+    axle = _axle(scene, wheels)
+    if axle is not None:
+        turned = {body for joint in wheels for body in (scene.joints[joint].body0, scene.joints[joint].body1)}
+        supports = [
+            float((point - axle[0]) @ axle[1])
+            for each, point in standing
+            if is_rigid(each) or each.body not in turned
+        ]
+        rigid = [each for each, _ in lowest if is_rigid(each)]
+        weight = float((_center(scene, bodies) - axle[0]) @ axle[1])
+        for side in (1.0, -1.0):
+            leans = weight * side > 0.0 or not supports
+            if leans and not any(way * side > _AXLE for way in supports):
+                dragged += _first_touching(scene, rigid, axle[0], side * axle[1], bottom)
+    return dragged
+
+
+def _axle(scene: PhysicsScene, wheels: Sequence[int]) -> tuple[FloatArray, FloatArray] | None:
+    """Return a point on the axle of wheels and the level direction across it; None where they have several."""
+    if not wheels:
+        return None
+    axes = [_axis(scene, scene.joints[joint]) for joint in wheels]
+    ahead = np.cross(axes[0].direction, [0.0, 0.0, 1.0])
+    anchors = np.array([axis.anchor for axis in axes])
+    return None if np.ptp(anchors @ ahead) > _AXLE else (anchors[0], ahead)
+
+
+def _center(scene: PhysicsScene, bodies: Sequence[int]) -> FloatArray:
+    """Return the centre of mass (3,) of bodies at rest."""
+    total, moment = 0.0, np.zeros(3)
+    for body in (scene.bodies[number] for number in bodies):
+        pose = pose_array(body.world_from_body)
+        total += body.inertial.mass
+        moment += body.inertial.mass * (pose[:3] + rotate(pose[3:], np.array(body.inertial.center)))
+    center: FloatArray = moment / max(total, 1e-12)
+    return center
+
+
+def _first_touching(
+    scene: PhysicsScene, rigid: Sequence[Collider], center: FloatArray, ahead: FloatArray, bottom: float
+) -> list[Collider]:
+    """Return the collider that touches the ground first if a robot leans ahead about its axle."""
+    leans: list[tuple[float, int, Collider]] = []
+    for collider in rigid:
+        points = _undersides(scene, collider)
+        assert points is not None
+        ways = (points - center) @ ahead
+        angles = np.arctan2(points[:, 2] - bottom, np.abs(ways))[ways > _AXLE]
+        leans += [(float(angles.min()), len(leans), collider)] if angles.size else []
+    return [min(leans)[2]] if leans else []
 
 
 def _level(scene: PhysicsScene, bodies: Sequence[int], bottom: float) -> float:

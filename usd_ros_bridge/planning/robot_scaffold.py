@@ -37,6 +37,7 @@ from usd_ros_bridge.model.records import (
 from usd_ros_bridge.model.scaffold import (
     CONVERTERS,
     Decision,
+    DriveLimits,
     Opinion,
     Outcome,
     PlainXform,
@@ -51,6 +52,7 @@ from usd_ros_bridge.planning.drive_wheels import (
     NoDriveError,
     driven_joints,
     find_drive,
+    is_passive_wheel,
     is_wheel,
     names_of,
 )
@@ -122,6 +124,10 @@ def weightless(robot: RobotPlan) -> Opinion:
 RATE = 50.0
 """Hz of joint states and odometry: those of ros2_controllers' examples and of the bridge's implicit topics."""
 
+ACCELERATION = 1.0
+"""m/s^2: of a differential drive whose wheels get drives, where the robot's own file names none. A wheel that is at its
+speed in one step throws its robot up."""
+
 MONITOR_RATE = 20.0
 STOPPED_VELOCITY = 0.01
 MOST_FINGERS = 2
@@ -142,7 +148,16 @@ class RobotScaffold:
         decisions: Those taken so far.
     """
 
-    def __init__(self, plan: BridgePlan, index: int, survey: Survey, namespaces: names.UniqueNames) -> None:
+    def __init__(
+        self,
+        plan: BridgePlan,
+        index: int,
+        survey: Survey,
+        namespaces: names.UniqueNames,
+        *,
+        namespace: str | None,
+        limits: DriveLimits | None,
+    ) -> None:
         """Store the robot; `decide` fills the scaffold.
 
         Args:
@@ -150,7 +165,10 @@ class RobotScaffold:
             index: Of the robot in it.
             survey: Of the same stage.
             namespaces: Those of the robots before; no two are the same.
+            namespace: The robot's, "" for none; None for the name of its prim.
+            limits: Of its differential drive; None to write none.
         """
+        self._namespace, self._limits = namespace, limits
         self._plan = plan
         self._robot: RobotPlan = plan.robots[index]
         self._survey = survey
@@ -190,8 +208,7 @@ class RobotScaffold:
             self._commands(in_drive)
             self._trajectory(arm)
             self._gripper(fingers)
-        self._frames()
-        self._remarks()
+        self._remarks(self._frames())
 
     # --- Context, names -------------------------------------------------------------------------------------------
 
@@ -200,7 +217,9 @@ class RobotScaffold:
         if not robot.implicit:
             self._say("note", "context", f"{robot.path} has one: namespace {robot.namespace}", robot.path)
             return
-        if robot.namespace != "/":
+        if self._namespace is not None:
+            name = self._namespace
+        elif robot.namespace != "/":
             name = robot.namespace.removeprefix("/")
         else:
             name = self._namespaces.claim_near(names.valid_name(prim_name(robot.path)), robot.path)
@@ -211,7 +230,8 @@ class RobotScaffold:
                 properties=properties_of(ContextRecord, namespace=name),
             )
         )
-        self._say("written", "context", f"{robot.path}, namespace {name}", robot.path)
+        said = f"namespace {name}" if name else "no namespace"
+        self._say("written", "context", f"{robot.path}, {said}", robot.path)
 
     def _joint_names(self) -> None:
         written = 0
@@ -272,6 +292,15 @@ class RobotScaffold:
     def _commands(self, in_drive: set[str]) -> None:
         following = {joint.path for joint in self._followers()}
         joints = [j for j in self._movable() if j.path not in in_drive and j.path not in following]
+        driven = driven_joints(self._plan.physics) & {joint.path for joint in self._movable()}
+        # Where other joints have drives, a wheel without one turns by itself, whatever it is called.
+        loose = [
+            j for j in joints if j.path not in driven and (is_passive_wheel(j) or (driven and is_wheel(j)))
+        ]
+        if loose:
+            text = f"{names_of(loose)}: no motor turns them; their positions are in joint_states"
+            self._say("left out", "joint commands", text, self._robot.path)
+        joints = [joint for joint in joints if joint not in loose]
         if joints:
             topic = self._topic("joint_commands", "subscription", JOINT_STATE)
             self._say("written", "joint commands", f"joint_commands, for {names_of(joints)}", topic)
@@ -373,6 +402,7 @@ class RobotScaffold:
             return None
         subscriber = self._topic("cmd_vel", "subscription", TWIST)
         odom = self._topic("odom", "publisher", ODOMETRY, publish_rate=RATE, override_frame_id="odom")
+        limits, limits_said = self._drive_limits(drive)
         path = self._controller(
             "diff_drive",
             DIFF_DRIVE,
@@ -385,6 +415,7 @@ class RobotScaffold:
                 wheel_separation=drive.separation,
                 wheel_radius=drive.radius,
                 cmd_vel_timeout=0.5,
+                **limits,
             ),
         )
         self._say(
@@ -394,6 +425,8 @@ class RobotScaffold:
             f"apart, radius {drive.radius:g} m",
             path,
         )
+        if limits_said:
+            self._say("written", "differential drive", limits_said, path)
         driven = driven_joints(self._plan.physics)
         remarks = list(drive.remarks)
         if not driven & {joint.path for joint in (*drive.left, *drive.right)}:
@@ -402,9 +435,38 @@ class RobotScaffold:
             self._say("note", "differential drive", remark, path)
         return drive
 
+    def _drive_limits(self, drive: DriveGeometry) -> tuple[dict[str, float], str]:
+        """Return the limits of a differential drive by fields of its record, and where they are from."""
+        limits = self._limits
+        if limits is None:
+            return {}, ""
+        linear, angular = limits.linear_acceleration, limits.angular_acceleration
+        origin = f"from {limits.source}" if limits.source else "no file names others"
+        if limits.unread:
+            origin = f"{limits.unread} cannot be read"
+        if linear is None:
+            linear = ACCELERATION
+            origin += f"; {linear:g} m/s^2 is import's own" if limits.source else ""
+        if angular is None:
+            # Of the wheels: one that accelerates by the linear limit.
+            angular = round(2.0 * linear / drive.separation, 4)
+        found = {
+            "linear_max_velocity": limits.linear_velocity,
+            "linear_max_acceleration": linear,
+            "angular_max_velocity": limits.angular_velocity,
+            "angular_max_acceleration": angular,
+        }
+        values = {name: value for name, value in found.items() if value is not None}
+        shown = ", ".join(
+            f"{value:g} {'m/s' if name.startswith('linear') else 'rad/s'}{'^2' if 'accel' in name else ''}"
+            for name, value in values.items()
+        )
+        return values, f"at most {shown}: {origin}"
+
     # --- Frames ---------------------------------------------------------------------------------------------------
 
-    def _frames(self) -> None:
+    def _frames(self) -> list[str]:
+        """Declare the links without mass as frames. Return their ids."""
         robot = self._robot
         unique = names.UniqueNames()
         for frame in robot.frames:
@@ -425,10 +487,11 @@ class RobotScaffold:
             written.append(frame_id)
         if written:
             self._say("written", "frames", f"{', '.join(written)} (links without mass)", robot.path)
+        return written
 
-    def _remarks(self) -> None:
+    def _remarks(self, written: Sequence[str]) -> None:
         robot = self._robot
-        ids = {frame.id for frame in robot.frames}
+        ids = {*(frame.id for frame in robot.frames), *written}
         if robot.base >= 0 and not ids & {"base_link", "base_footprint"}:
             self._say(
                 "note",
@@ -493,6 +556,8 @@ def plan_scaffold(
     wrap: bool = True,
     interfaces: bool = True,
     additions: Scaffold | None = None,
+    namespace: str | None = None,
+    limits: DriveLimits | None = None,
 ) -> Scaffold:
     """Decide what a ROS layer says.
 
@@ -508,6 +573,8 @@ def plan_scaffold(
         wrap: Whether the layer may have a root of its own.
         interfaces: Write interfaces; without, the layer has `additions` alone.
         additions: Physics and sensors that the layer adds.
+        namespace: Of a robot without a context, "" for none; None for the name of its prim.
+        limits: Of differential drives whose wheels get drives; None where none do.
     """
     additions = additions or Scaffold()
     opinions, decisions = list(additions.opinions), list(additions.decisions)
@@ -525,7 +592,7 @@ def plan_scaffold(
             continue
         if not interfaces:
             continue
-        one = RobotScaffold(plan, index, survey, namespaces)
+        one = RobotScaffold(plan, index, survey, namespaces, namespace=namespace, limits=limits)
         one.decide()
         opinions += one.opinions()
         decisions += one.decisions

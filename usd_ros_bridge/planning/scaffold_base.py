@@ -133,10 +133,12 @@ def free_base(
         text = f"{_names(closed)} is below an instance, where nothing can be authored"
         return [], [_say("left out", "free base", text, robot.path)]
     moving = [each for each in held if each.moves]
-    if moving:
+    fixed = [each for each in held if not each.moves]
+    # Wheels of a root link without mass move in what is fixed to that link.
+    if moving and not (fixed and ghost_of(survey, robot, held)):
         text = f"{robot.path} hangs from the world by joints that move, {_names(moving)}, and has no base of its own"
         return [], [_say("left out", "free base", text, robot.path)]
-    base = max(held, key=lambda each: carried_mass(plan.physics, each.body))  # type: ignore[arg-type]
+    base = max(fixed, key=lambda each: carried_mass(plan.physics, each.body))  # type: ignore[arg-type]
     others = [each for each in held if each.body != base.body]
     unnamed = {each.path for each in held if interfaces and each.path not in survey.named_joints}
     opinions = [_switched_off(each, named=each.path in unnamed) for each in held if each.body == base.body]

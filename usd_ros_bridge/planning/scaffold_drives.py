@@ -2,7 +2,8 @@
 
 The rule: a drive is a spring and a damper on the inertia I that the joint moves, with the natural frequency w and the
 damping ratio z that the caller names: stiffness `I w^2`, damping `2 z I w`. I is counted so large that the weight on
-the joint moves it by `DROOP` at most. They are force drives: these mean the same to every engine in every pose.
+the joint moves it by `DROOP` at most, and so large that the damping and the friction that the joint has of its own
+matter little. They are force drives: these mean the same to every engine in every pose.
 """
 
 from __future__ import annotations
@@ -43,6 +44,13 @@ GRIP_SHARE = 0.1
 """Share of a finger's range at which it grips with its full effort."""
 SPEED_DROOP = 0.1
 """rad/s: how far the greatest traction, the weight on a wheel, may slow it down."""
+TRACTION = 1.5
+"""Effort of a wheel without a limit, as a share of the weight on it times its radius: what a tyre with a friction of 1
+can use, and half as much again, as accelerating shifts the load. More makes a robot jump."""
+OWN_DAMPING = {"wheel": 100.0, "held": 10.0}
+"""How much stronger a drive's damping is than the joint's own: a wheel loses 1 % of its speed to it."""
+NOMINAL_SPEED = 1.0
+"""m/s: of a robot whose wheels have no limit. A wheel without an effort limit overcomes its own damping up to there."""
 LEAST_INERTIA = 1e-6
 """kg m^2, kg: of a joint that moves nothing."""
 _DEGREES = 180.0 / math.pi
@@ -55,6 +63,8 @@ _DIGITS = 6
 class _Gains:
     stiffness: float
     damping: float
+    limit: float = math.inf
+    """Effort, N m or N."""
 
 
 def _turns(dof: DofPlan | Dof) -> bool:
@@ -106,6 +116,7 @@ class RobotDrives:
         chosen: list[JointPlan] = []
         kept: dict[str, list[JointPlan]] = {}
         wheels, idle = self._wheels()
+        turning = []
         for joint in self._robot.joints:
             if not joint.dofs:
                 continue
@@ -123,11 +134,13 @@ class RobotDrives:
             self._explain(chosen)
         for joint in chosen:
             if joint.path in wheels or (is_wheel(joint) and not is_steering(joint) and _is_endless(joint)):
-                self._turn(joint, wheels.get(joint.path), max(1, len(wheels)))
+                turning.append(joint)
             else:
                 self._hold(joint)
+        for joint in turning:
+            self._turn(joint, wheels.get(joint.path), max(1, len(wheels)), len(turning))
         if wheels and chosen and self._robot.base >= 0:
-            self._slide()
+            self._slide([self._numbers[path] for path in wheels if path in self._numbers])
 
     def _reason(self, joint: JointPlan, number: int, actuated: set[int]) -> str:
         """Return why a joint gets no drive, "" where it gets one."""
@@ -186,14 +199,15 @@ class RobotDrives:
         # What is beyond the effort limit, no stiffness holds.
         stiffness = max(
             max(load.inertia, LEAST_INERTIA) * self._frequency**2,
-            min(load.weight, bound) / DROOP[kind],
+            min(load.weight + self._dof(number).friction, bound) / DROOP[kind],
+            0.5 * OWN_DAMPING["held"] * self._dof(number).damping * self._frequency,
             min(self._standing.get(number, 0.0), bound) / STANDING_DROOP[kind],
         )
         if is_finger(joint) and max(bound, dof.upper - dof.lower) < math.inf:
             stiffness = max(stiffness, bound / (GRIP_SHARE * max(dof.upper - dof.lower, 1e-3)))
         damping = 2.0 * self._request.damping_ratio * stiffness / self._frequency
         target = min(max(dof.position, dof.lower), dof.upper)
-        self._write(joint, _Gains(stiffness=stiffness, damping=damping), target)
+        self._write(joint, _Gains(stiffness=stiffness, damping=damping, limit=limit or math.inf), target)
         unit = "N m" if _turns(dof) else "N"
         carried = f", carries up to {load.weight:.3g} {unit}" if load.weight >= _LEAST_SHOWN else ""
         if number in self._standing:
@@ -206,23 +220,50 @@ class RobotDrives:
                 joint.path,
             )
 
-    def _turn(self, joint: JointPlan, radius: float | None, wheels: int) -> None:
-        """Write a drive that holds a speed: of a wheel, which moves its share of the robot."""
-        load = self._loads[self._numbers[joint.path]]
+    def _turn(self, joint: JointPlan, radius: float | None, wheels: int, turning: int) -> None:
+        """Write a drive that holds a speed: of a wheel, which moves its share of the robot.
+
+        Args:
+            joint: Of the wheel.
+            radius: m, None where the wheel is none of a differential drive.
+            wheels: Among how many the robot's inertia is shared.
+            turning: How many wheels get such drives: they carry the robot.
+        """
+        number = self._numbers[joint.path]
+        load, own = self._loads[number], self._dof(number)
         radius = radius if radius is not None else wheel_radius(self._plan, joint) or 0.0
         inertia = max(load.inertia + self._mass / wheels * radius**2, LEAST_INERTIA)
-        limit = joint.dofs[0].max_effort
-        traction = min(self._mass / wheels * self._gravity * radius, limit if limit > 0.0 else math.inf)
-        damping = max(2.0 * self._request.damping_ratio * inertia * self._frequency, traction / SPEED_DROOP)
-        self._write(joint, _Gains(stiffness=0.0, damping=damping), 0.0)
+        limit = joint.dofs[0].max_effort or math.inf
+        traction = min(self._mass / wheels * self._gravity * radius, limit)
+        damping = max(
+            2.0 * self._request.damping_ratio * inertia * self._frequency,
+            (traction + own.friction) / SPEED_DROOP,
+            OWN_DAMPING["wheel"] * own.damping,
+        )
+        ours = ""
+        if limit == math.inf and self._robot.base >= 0 and traction > 0.0:
+            limit = TRACTION * self._mass / turning * self._gravity * radius
+            ours = f"at most {limit:.4g} N m, {TRACTION:g} times what its tyre can use, as the asset has no limit"
+            limit += own.friction + own.damping * min(joint.dofs[0].max_velocity, NOMINAL_SPEED / radius)
+        self._write(joint, _Gains(stiffness=0.0, damping=damping, limit=limit), 0.0)
         shown = JointLoad(inertia=inertia, weight=0.0, mass=load.mass)
-        self._report(joint, shown, f"a velocity drive, damping {damping:.4g}", " with its share of the robot")
+        self._report(
+            joint, shown, f"a velocity drive, damping {damping:.4g}", " with its share of the robot", ours
+        )
 
-    def _slide(self) -> None:
-        """Let what a robot on wheels drags over the ground slide: balls and casters that a model holds fast."""
+    def _dof(self, number: int) -> Dof:
+        """Return the degree of freedom of a joint in the scene, with its passive damping and friction."""
+        return self._scene.joints[number].dofs[0]
+
+    def _slide(self, wheels: Sequence[int]) -> None:
+        """Let what a robot on wheels drags over the ground slide: balls and casters that a model holds fast.
+
+        Args:
+            wheels: Joints of the driven ones.
+        """
         dragged = [
             each
-            for each in sliding_colliders(self._scene, self._bodies)
+            for each in sliding_colliders(self._scene, self._bodies, wheels)
             if each.material is None and each.path not in self._survey.closed
         ]
         if not dragged:
@@ -255,14 +296,14 @@ class RobotDrives:
             "written", f"{', '.join(owners)}: no friction, as the base drags them over the ground", path
         )
 
-    def _report(self, joint: JointPlan, load: JointLoad, gains: str, carried: str) -> None:
+    def _report(self, joint: JointPlan, load: JointLoad, gains: str, carried: str, ours: str = "") -> None:
         dof = joint.dofs[0]
         turns, limit = _turns(dof), dof.max_effort
         effort = "N m" if turns else "N"
-        bound = "no effort limit in the asset"
-        if limit == 0.0:
+        bound = ours or "no effort limit in the asset"
+        if limit == 0.0 and not ours:
             bound = "its effort limit of 0 is taken as none"
-        elif limit < math.inf:
+        elif 0.0 < limit < math.inf:
             bound = f"at most {limit:.4g} {effort}"
         if dof.max_velocity < math.inf:
             bound += f" and {dof.max_velocity:.4g} {'rad/s' if turns else 'm/s'}"
@@ -280,11 +321,11 @@ class RobotDrives:
         motion = _DEGREES if turns else 1.0 / survey.meters
         values: list[tuple[str, str, object]] = [
             ("damping", "float", _rounded(gains.damping / gain)),
-            ("maxForce", "float", _rounded(dof.max_effort / effort) if dof.max_effort else math.inf),
+            ("maxForce", "float", _rounded(gains.limit / effort)),
             ("stiffness", "float", _rounded(gains.stiffness / gain)),
             ("type", "token", "force"),
         ]
-        if dof.max_effort == math.inf:
+        if gains.limit == dof.max_effort == math.inf:
             del values[1]
         if gains.stiffness and abs(target) > 1e-9:
             values.insert(-1, ("targetPosition", "float", _rounded(target * motion)))

@@ -10,6 +10,7 @@ import pytest
 
 from cli_calls import ROOT, call_cli
 from markdown_docs import blocks, page_path
+from usd_ros_bridge import load_plan
 from usd_ros_bridge.cli.import_command import _directory_name
 
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
@@ -61,16 +62,55 @@ def test_every_fault_is_one_line_before_the_refusal(urdf: Path, tmp_path: Path) 
     assert files(tmp_path) == {"robot.urdf"}
 
 
-def test_a_lone_fault_is_one_line(urdf: Path, tmp_path: Path) -> None:
-    xacro = urdf.rename(tmp_path / "my arm.urdf.xacro")
-    xacro.write_text(
-        '<robot name="arm" xmlns:xacro="http://wiki.ros.org/xacro">\n<xacro:arm/>\n</robot>', encoding="utf-8"
-    )
-    (line,) = call_cli("import", xacro).stderr.splitlines()
+def test_a_lone_fault_is_one_line(urdf: Path) -> None:
+    urdf.write_text('<robot name="arm">\n</robot>', encoding="utf-8")
+    (line,) = call_cli("import", urdf).stderr.splitlines()
     assert line == (
-        f"usd_ros_bridge: {xacro} is not imported: error [import.xacro] my arm.urdf.xacro:2: <xacro:arm> is xacro's, "
-        "and not expanded (expand it and import the result: xacro 'my arm.urdf.xacro' > 'my arm.urdf')"
+        f"usd_ros_bridge: {urdf} is not imported: error [import.link] robot.urdf:1: the robot has no link "
+        "(write at least one <link>)"
     )
+
+
+XACRO = '<robot name="arm" xmlns:xacro="http://wiki.ros.org/xacro">\n<link name="${1 + 1}"/>\n</robot>'
+
+
+def test_a_xacro_is_expanded_by_what_import_installs(urdf: Path, tmp_path: Path) -> None:
+    """test/robots expands it; here it is said what is missing."""
+    xacro = urdf.rename(tmp_path / "robot.urdf.xacro")
+    xacro.write_text(XACRO, encoding="utf-8")
+    (line,) = call_cli("import", xacro, "side:=left").stderr.splitlines()
+    assert "`usd_ros_bridge import --install-converter` installs it" in line
+    assert files(tmp_path) == {"robot.urdf.xacro"}
+
+
+def test_a_python_without_xacro_is_said(urdf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("USD_ROS_CONVERTER", str(ROOT / "test/support/recorded_converter/python"))
+    urdf.write_text(XACRO, encoding="utf-8")
+    (line,) = call_cli("import", urdf).stderr.splitlines()
+    assert "error [import.xacro] robot.urdf: " in line
+    assert "has no xacro: install it there" in line
+
+
+@pytest.mark.parametrize(
+    ("namespace", "written", "tf"), [("", "", "/tf"), ("cell/left", "cell/left", "/cell/left/tf")]
+)
+def test_a_namespace_is_chosen(
+    namespace: str, written: str, tf: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (text,) = [
+        each.text for each in blocks(page_path("your_urdf_moves.md")) if each.title == "elbow_arm.urdf"
+    ]
+    (tmp_path / "elbow_arm.urdf").write_text(text, encoding="utf-8")
+    monkeypatch.setenv("USD_ROS_CONVERTER", str(ROOT / "test/support/recorded_converter/python"))
+    done = call_cli("import", tmp_path / "elbow_arm.urdf", "-o", tmp_path / "made", "--namespace", namespace)
+    assert done.returncode == 0, done.stderr
+    plan = load_plan(tmp_path / "made/robot.usda")
+    assert [output.tf for output in plan.robots[0].tf_outputs] == [tf]
+    assert f'string ros:context:namespace = "{written}"' in (tmp_path / "made/robot.usda").read_text(
+        encoding="utf-8"
+    )
+    # Nobody can change what the converter writes.
+    assert {each.severity for each in plan.diagnostics if each.code.endswith(".payload")} == {"info"}
 
 
 def test_packages_are_named_on_the_command_line(urdf: Path, tmp_path: Path) -> None:
@@ -129,6 +169,9 @@ def test_a_directory_of_others_is_refused_before_a_converter_is_needed(urdf: Pat
         (("robot.urdf", "--ground", "--no-ground"), "--ground and --no-ground contradict each other"),
         (("robot.urdf", "--free-base", "--fix-base"), "--free-base and --fix-base contradict each other"),
         (("robot.urdf", "--package", "arm"), "NAME=DIRECTORY"),
+        (("robot.urdf", "--namespace", "no good"), "--namespace 'no good'"),
+        (("robot.urdf", "side:=left"), "is no xacro: side:=left has no meaning"),
+        (("robot.urdf", "left"), "'left' is no argument of a xacro: write NAME:=VALUE"),
     ],
 )
 def test_mistakes_of_the_caller_are_status_2_in_one_line(arguments: tuple[str, ...], said: str) -> None:

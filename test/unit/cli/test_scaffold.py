@@ -270,16 +270,29 @@ def test_wheels_that_make_no_drive(tmp_path: Path, text: str, reason: str) -> No
     assert not [topic for topic in result.plan.topics if topic.name.endswith(("cmd_vel", "odom"))]
 
 
-def test_a_steered_wheel_is_said(tmp_path: Path) -> None:
+def carried_cart(kind: str, axis: str) -> str:
+    """A cart whose wheels hang from carriers that a joint moves in the base."""
     parts = [body("base_link")]
     for side, y in (("left", 0.2), ("right", -0.2)):
         parts += [
-            body(f"{side}_knuckle", at=(0, y, 0)), body(f"{side}_wheel", cylinder(0.1), at=(0, y, 0)),
-            joint(f"{side}_turn", "/robot/base_link", f"/robot/{side}_knuckle", at=(0, y, 0), axis="Z"),
-            joint(f"{side}_wheel_joint", f"/robot/{side}_knuckle", f"/robot/{side}_wheel"),
+            body(f"{side}_carrier", at=(0, y, 0)), body(f"{side}_wheel", cylinder(0.1), at=(0, y, 0)),
+            joint(f"{side}_carries", "/robot/base_link", f"/robot/{side}_carrier", at=(0, y, 0), kind=kind, axis=axis),
+            joint(f"{side}_wheel_joint", f"/robot/{side}_carrier", f"/robot/{side}_wheel"),
         ]  # fmt: skip
-    result = scaffold_text(robot(*parts), tmp_path)
-    assert "which moves in the base" in result.decisions("differential drive")[0]
+    return robot(*parts)
+
+
+@pytest.mark.parametrize(
+    ("kind", "axis", "drives"),
+    [("Revolute", "Z", False), ("Revolute", "Y", False), ("Prismatic", "Y", False), ("Prismatic", "Z", True)],
+)
+def test_wheels_that_move_in_the_base_are_said_but_for_a_suspension(
+    tmp_path: Path, kind: str, axis: str, drives: bool
+) -> None:
+    result = scaffold_text(carried_cart(kind, axis), tmp_path)
+    (said,) = result.decisions("differential drive")[:1]
+    assert ("which moves in the base" not in said) == drives
+    assert ("/robot/cmd_vel" in result.topics()) == drives
 
 
 # --- Frames -------------------------------------------------------------------------------------------------------

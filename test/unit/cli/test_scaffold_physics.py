@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from case_tables import each_case
+
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from pxr import Sdf, Usd, UsdGeom
@@ -16,6 +18,7 @@ from scaffolding import (
     Scaffolded,
     body,
     cart,
+    cylinder,
     joint,
     robot,
     run,
@@ -227,6 +230,126 @@ def test_wheels_get_velocity_drives_with_their_share_of_the_robot(tmp_path: Path
     assert not [line for line in result.lines if "no PhysicsDriveAPI" in line]
 
 
+WEIGHT = 3.0 * 9.81 * 0.1
+"""N m: of a cart on two wheels, at their radius."""
+
+
+@each_case(
+    ("asset", "limit", "damping"),
+    [
+        # What tyres can use, and half as much again.
+        ("", 1.5 * WEIGHT / 2.0, WEIGHT / 2.0 / 0.1),
+        ("custom float urdf:limit:effort = 0", 1.5 * WEIGHT / 2.0, WEIGHT / 2.0 / 0.1),
+        ("custom float urdf:limit:effort = 2", 2.0, WEIGHT / 2.0 / 0.1),
+        # Its own damping takes 1 % of the speed; at 1 m/s it needs 10 rad/s of effort besides.
+        ("double mjc:damping = 0.5", 1.5 * WEIGHT / 2.0 + 5.0, 50.0),
+        ("double mjc:frictionloss = 1", 1.5 * WEIGHT / 2.0 + 1.0, (WEIGHT / 2.0 + 1.0) / 0.1),
+    ],
+)
+def test_wheels_have_the_effort_that_their_tyres_can_use(
+    tmp_path: Path, asset: str, limit: float, damping: float
+) -> None:
+    text = cart(*TWO_WHEELS).replace("rel physics:body1", f"{asset}\n    rel physics:body1")
+    if "mjc" in asset:
+        text = text.replace('_wheel_joint"', '_wheel_joint" (prepend apiSchemas = ["MjcJointAPI"])')
+    result = scaffold_text(text, tmp_path, "--drives", "--ground")
+    for name in ("left_wheel_joint", "right_wheel_joint"):
+        drive = drive_of(result, name)
+        assert (drive.max_force, drive.damping) == pytest.approx((limit, damping), rel=1e-4)
+
+
+def test_the_base_of_driven_wheels_accelerates_by_1_m_s2(tmp_path: Path) -> None:
+    result = scaffold_text(cart(*TWO_WHEELS), tmp_path, "--drives")
+    parameters = result.controller("diff_drive").parameters
+    # The wheels are 0.4 m apart.
+    assert (parameters["linear_max_acceleration"], parameters["angular_max_acceleration"]) == (1.0, 5.0)
+    assert "+ differential drive: at most 1 m/s^2, 5 rad/s^2: no file names others" in result.lines, (
+        result.lines
+    )
+    plain = scaffold(tmp_path / "robot.usda", tmp_path / "plain.usda")
+    assert plain.controller("diff_drive").parameters["linear_max_acceleration"] is None
+
+
+CASTERS = "".join(
+    (
+        *(body(name, at=(0.2, 0.0, 0.0)) for name in ("caster", "rear", "lift")),
+        joint("caster_wheel_joint", "/robot/base_link", "/robot/caster", at=(0.2, 0, 0)),
+        joint("rear_wheel_joint", "/robot/base_link", "/robot/rear", at=(0.2, 0, 0)),
+    )
+)
+LIFT = joint("lift_joint", "/robot/base_link", "/robot/lift", kind="Prismatic", axis="Z", limits=(0.0, 0.1))
+
+
+@each_case(("extra", "commanded"), [(CASTERS, ""), (CASTERS + LIFT, "lift_joint")])
+def test_casters_take_no_commands_and_are_in_joint_states(tmp_path: Path, extra: str, commanded: str) -> None:
+    result = scaffold_text(cart(*TWO_WHEELS, extra=extra), tmp_path, "--drives")
+    found = drives(load_plan(result.path, physics=True))
+    assert (found["caster_wheel_joint"], found["rear_wheel_joint"]) == (None, None)
+    names = {topic.name: topic for topic in result.plan.topics}
+    assert ("/robot/joint_commands" in names) == bool(commanded)
+    layout = result.plan.layout.dofs
+    assert {layout[row] for row in names["/robot/joint_states"].dofs} >= {
+        "caster_wheel_joint",
+        "rear_wheel_joint",
+    }
+    said = "caster_wheel_joint, rear_wheel_joint: no motor turns them; their positions are in joint_states"
+    assert result.decisions("joint commands") == [
+        f"- joint commands: {said}",
+        *([f"+ joint commands: joint_commands, for {commanded}"] if commanded else []),
+    ]
+
+
+def hull(name: str, x: float, z: float) -> str:
+    return f"""
+def Cube "{name}" (prepend apiSchemas = ["PhysicsCollisionAPI"])
+{{
+    double size = 0.02
+    double3 xformOp:translate = ({x}, 0, {z})
+    uniform token[] xformOpOrder = ["xformOp:translate"]
+}}
+"""
+
+
+@each_case(
+    ("boxes", "sliding", "weight"),
+    [
+        # Those that touch first when the cart leans, ahead and behind; one further up, and one above the axle do not.
+        (
+            (("nose", 0.2, -0.05), ("tail", -0.2, -0.05), ("roof", 0.2, 0.1), ("keel", 0.0, -0.05)),
+            ["nose", "tail"],
+            0.0,
+        ),
+        # It stands on a ball, behind where its weight is, or ahead of it: then it leans.
+        ((("nose", 0.2, -0.05), ("ball", -0.2, -0.09)), ["ball"], -0.1),
+        ((("nose", 0.2, -0.05), ("ball", -0.2, -0.09)), ["nose", "ball"], 0.1),
+    ],
+)
+def test_a_robot_on_one_axle_slides_on_what_it_leans_on(
+    tmp_path: Path, boxes: tuple[tuple[str, float, float], ...], sliding: list[str], weight: float
+) -> None:
+    text = cart(*TWO_WHEELS)
+    content = f"point3f physics:centerOfMass = ({weight}, 0, 0.01)\n"
+    content += "".join(hull(*each) for each in boxes)
+    start = text.index("}", text.index('def Xform "base_link"'))
+    result = scaffold_text(text[:start] + content + text[start:], tmp_path, "--drives", "--ground")
+    plan = load_plan(result.path, physics=True)
+    assert plan.physics is not None
+    found = [each.path.rpartition("/")[2] for each in plan.physics.colliders if each.material is not None]
+    assert found == sliding
+    assert all(
+        each.material.dynamic_friction == 0.0 for each in plan.physics.colliders if each.material is not None
+    )
+
+
+def test_own_damping_of_a_held_joint_is_a_tenth_of_its_drives(tmp_path: Path) -> None:
+    text = spinner("double mjc:damping = 30").replace(
+        '"hinge"', '"hinge" (prepend apiSchemas = ["MjcJointAPI"])'
+    )
+    drive = drive_of(scaffold_text(text, tmp_path, "--drives"), "hinge")
+    assert drive.damping == pytest.approx(300.0, rel=1e-4)
+    assert drive.stiffness == pytest.approx(300.0 * 2.0 * math.pi * 10.0 / 2.0, rel=1e-4)
+
+
 def test_several_robots_get_their_own_drives(tmp_path: Path) -> None:
     def one(name: str) -> str:
         text = robot(link("base"), ANCHOR, link("tip"), joint("hinge", "/robot/base", "/robot/tip"))
@@ -380,8 +503,34 @@ def test_a_freed_robot_floats_as_one(tmp_path: Path) -> None:
         "/robot/base_footprint/cover"
     ] == pytest.approx([0.1, 0.2, 0.3, 0.0, 0.0, 0.0, 1.0])
     assert not [each for each in plan.diagnostics if each.code.startswith("1.3.frames")]
-    # What was the root link moves with the base.
-    assert result.frames()["base_footprint"] == "base_link"
+    # What was the root link still is.
+    assert (result.frames()["base_footprint"], result.frames()["base_link"]) == ("robot", "base_footprint")
+
+
+def test_wheels_of_a_root_link_without_mass_drive_what_is_fixed_to_it(tmp_path: Path) -> None:
+    """As of a URDF whose base_link is empty and carries chassis and wheels."""
+    wheels = [
+        part
+        for name, y in (("left_wheel", 0.2), ("right_wheel", -0.2))
+        for part in (
+            body(name, cylinder(0.1), at=(0.0, y, 0.1)),
+            joint(f"{name}_joint", "/robot", f"/robot/{name}", at=(0.0, y, 0.1)),
+        )
+    ]
+    asset = tmp_path / "robot.usda"
+    asset.write_text(converted(ghosted(*wheels)), encoding="utf-8")
+    result = scaffold(asset, tmp_path / "ros.usda", "--free-base", "--drives")
+    plan = load_plan(result.path, physics=True)
+    assert plan.physics is not None
+    assert [each.path for each in plan.physics.bodies if each.parent < 0] == [
+        "/robot/base_footprint/base_link"
+    ]
+    drive = result.controller("diff_drive")
+    assert (drive.parameters["wheel_separation"], drive.parameters["wheel_radius"]) == (0.4, 0.1)
+    base = result.robot.frames[result.robot.base]
+    assert (base.id, base.parent) == ("base_footprint", "odom")
+    assert result.frames()["left_wheel"] == "base_link"
+    assert not [line for line in result.lines if "Nav2 expects base_link" in line]
 
 
 def test_a_freed_cart_gets_a_differential_drive(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def test_the_converters_are_pinned() -> None:
     lines = [
         line for line in REQUIREMENTS.read_text(encoding="utf-8").splitlines() if not line.startswith("#")
     ]
-    assert len(lines) == 4
+    assert len(lines) == 6
     assert all(re.fullmatch(r"[a-z-]+==[0-9.]+", line) for line in lines)
 
 
