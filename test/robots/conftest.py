@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,16 @@ def robot(request: pytest.FixtureRequest) -> RobotOracle:
     if directory is None:
         pytest.skip(f"{DIRECTORY_VARIABLE} is not set: `make test-robots` converts the robots and sets it")
     return load_oracle(Path(directory) / request.param)
+
+
+@pytest.fixture(scope="session")
+def sources() -> Mapping[str, Path]:
+    """The robots' own files, by name."""
+    directory = os.environ.get(DIRECTORY_VARIABLE)
+    if directory is None:
+        pytest.skip(f"{DIRECTORY_VARIABLE} is not set: `make test-robots` sets it")
+    content = json.loads((Path(directory) / "sources.json").read_text(encoding="utf-8"))
+    return {name: Path(path) for name, path in content.items()}
 
 
 @pytest.fixture

@@ -27,7 +27,6 @@ from live_bridge import CONSOLE_SCRIPT, BridgeProcess
 from nav_msgs.msg import Odometry
 from robot_client import RobotClient, seconds, tilt
 
-DIRECTORY_VARIABLE = "USD_ROS_BRIDGE_ROBOTS"
 REACHED = 0.01
 """rad or m: how far a joint may be from its target at the end of a goal."""
 DRIVEN = 0.5
@@ -113,16 +112,6 @@ def run_import(*arguments: str | Path, **variables: str) -> subprocess.Completed
         text=True,
         check=False,
     )
-
-
-@pytest.fixture(scope="session")
-def sources() -> Mapping[str, Path]:
-    """The robots' own files, by name."""
-    directory = os.environ.get(DIRECTORY_VARIABLE)
-    if directory is None:
-        pytest.skip(f"{DIRECTORY_VARIABLE} is not set: `make test-robots` sets it")
-    content = json.loads((Path(directory) / "sources.json").read_text(encoding="utf-8"))
-    return {name: Path(path) for name, path in content.items()}
 
 
 @pytest.fixture(scope="session")
@@ -389,3 +378,68 @@ def test_an_mjcf_that_mujoco_refuses_is_one_line(sources: Mapping[str, Path], tm
     assert "mujoco-usd-converter 0.8.0 cannot convert" in line
     assert "invalid keyword: 'ball'" in line
     assert sorted(path.name for path in tmp_path.iterdir()) == ["robot.xml"]
+
+
+ARM = """<robot name="arm" xmlns:xacro="http://www.ros.org/wiki/xacro">
+<xacro:arg name="side" default=""/>
+<xacro:include filename="$(find cell_parts)/link.xacro"/>
+<xacro:part name="base"/><xacro:part name="$(arg side)_tip"/>
+<joint name="$(arg side)_joint" type="revolute"><parent link="base"/><child link="$(arg side)_tip"/>
+<axis xyz="0 0 1"/><limit lower="${-pi / 2}" upper="${pi / 2}" effort="1" velocity="1"/></joint>
+</robot>
+"""
+PART = """<robot xmlns:xacro="http://www.ros.org/wiki/xacro"><xacro:macro name="part" params="name">
+<link name="${name}">
+<inertial><mass value="1"/><inertia ixx="0.01" iyy="0.01" izz="0.01" ixy="0" ixz="0" iyz="0"/></inertial>
+<visual><geometry><mesh filename="part.obj"/></geometry></visual></link></xacro:macro></robot>
+"""
+MESH = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
+
+
+@pytest.fixture
+def xacro(tmp_path: Path) -> Path:
+    """A xacro with an argument, a mesh beside it, and a macro in another package."""
+    (tmp_path / "arm").mkdir()
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts/link.xacro").write_text(PART, encoding="utf-8")
+    (tmp_path / "arm/part.obj").write_text(MESH, encoding="utf-8")
+    file = tmp_path / "arm/arm.urdf.xacro"
+    file.write_text(ARM, encoding="utf-8")
+    return file
+
+
+@pytest.mark.usefixtures("sources")
+def test_a_xacro_is_expanded_with_its_arguments(xacro: Path, tmp_path: Path) -> None:
+    parts = f"--package=cell_parts={tmp_path / 'parts'}"
+    done = run_import(xacro, "side:=left", parts, "-o", tmp_path / "made")
+    assert done.returncode == 0, done.stderr
+    assert 'name="left_joint"' in (tmp_path / "made/expanded.urdf").read_text(encoding="utf-8")
+    (joint,) = (each for each in inspect(tmp_path / "made/robot.usda")["robots"][0]["joints"] if each["dofs"])
+    assert joint["name"] == "left_joint"
+    assert joint["dofs"][0]["upper"] == pytest.approx(1.5707963)
+
+
+@pytest.mark.usefixtures("sources")
+def test_a_package_beside_the_xacro_is_found(xacro: Path, tmp_path: Path) -> None:
+    (tmp_path / "parts").rename(tmp_path / "cell_parts")
+    (tmp_path / "cell_parts/package.xml").write_text(
+        "<package><name>cell_parts</name></package>", encoding="utf-8"
+    )
+    assert run_import(xacro, "side:=left", "-o", tmp_path / "made").returncode == 0
+
+
+@pytest.mark.usefixtures("sources")
+def test_a_xacro_that_cannot_be_expanded_is_one_line(xacro: Path, tmp_path: Path) -> None:
+    def refusal(*arguments: str) -> str:
+        done = run_import(xacro, *arguments, "-o", tmp_path / "made")
+        (line,) = done.stderr.splitlines()
+        assert done.returncode == 2
+        assert (
+            f"{xacro} is not imported: error [import.xacro] arm.urdf.xacro: xacro cannot expand it: " in line
+        )
+        return line
+
+    assert "name its directory, --package cell_parts=DIRECTORY" in refusal()
+    xacro.write_text(ARM.replace("${-pi / 2}", "${missing}"), encoding="utf-8")
+    assert "'missing' is not defined" in refusal(f"--package=cell_parts={tmp_path / 'parts'}")
+    assert not (tmp_path / "made").exists()
