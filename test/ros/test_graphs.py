@@ -55,7 +55,7 @@ def test_what_differs_is_said_from_both_sides():
     usual = graph(plan)
     assert "+ row: topic publisher /rover/scan" in graph(slower).difference(usual)
     difference = graph(named).difference(usual)
-    quality = "best_effort volatile keep_last 5"
+    quality = "reliable volatile keep_last 5"
     assert f"+ publisher /rover/range [sensor_msgs/msg/LaserScan] {quality}" in difference
     assert f"- publisher /rover/scan [sensor_msgs/msg/LaserScan] {quality}" in difference
 

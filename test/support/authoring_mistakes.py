@@ -107,8 +107,8 @@ MISTAKES = (
     Mistake(
         number="3",
         title="ros:topic:qos:reliabilty",
-        old='token ros:topic:qos:reliability = "best_effort"',
-        new='token ros:topic:qos:reliabilty = "best_effort"',
+        old='token ros:topic:qos:reliability = "reliable"',
+        new='token ros:topic:qos:reliabilty = "reliable"',
         code="schema.attribute",
         severity="warning",
         path=LIDAR,
@@ -279,7 +279,7 @@ MISTAKES = (
     Mistake(
         number="16",
         title="the QoS token besteffort",
-        old='ros:topic:qos:reliability = "best_effort"',
+        old='ros:topic:qos:reliability = "reliable"',
         new='ros:topic:qos:reliability = "besteffort"',
         code="2.4.qos.reliability",
         severity="error",

@@ -134,7 +134,7 @@ def _dof(dof: DofPlan, places: Mapping[int, tuple[int, int]], drives: Mapping[st
         upper=dof.upper,
         max_velocity=dof.max_velocity,
         max_effort=dof.max_effort,
-        drive=drives.get(dof.name, replace(usual, target_position=dof.position)),
+        drive=drives.get(dof.name, replace(usual, target_position=dof.position, max_force=dof.max_effort)),
     )
 
 
