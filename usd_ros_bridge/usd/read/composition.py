@@ -243,26 +243,47 @@ def arc_diagnostics(
         repeats: Roots of robots that are composed of the same specs as one before them.
     """
     payloads = [path.pathString for path in stage.FindLoadable()]
-
-    def found(code: str, what: str, prims: Iterable[str]) -> Iterator[Diagnostic]:
-        for payload, first in _payloads_with(stage, payloads, sorted(prims)):
-            # Nobody edits what a converter writes: to each user of `import` this would be a warning to live with.
-            ours = not _is_of_converter(stage, payload)
-            yield Diagnostic(
-                code=code,
-                severity="warning" if ours else "info",
-                path=payload,
-                message=f"its payload holds {what}, {quoted(first)} for one: without payloads they are not there",
-                remedy="author or reference them outside of the payload; leave geometry and materials to it"
-                if ours
-                else "leave payloads loaded: the converter puts links and joints there",
-            )
-
     return [
-        *found("2.2.payload", "ROS interfaces, contexts or frames", interfaces),
-        *found("1.2.3.payload", "rigid bodies or joints", kinematics),
+        *_interfaces_behind(stage, _payloads_with(stage, payloads, sorted(interfaces))),
+        *_bodies_behind(stage, _payloads_with(stage, payloads, sorted(kinematics))),
         *_variant_diagnostics(stage, repeats),
     ]
+
+
+_MOVE_OUT = "author or reference them outside of the payload; leave geometry and materials to it"
+_KEEP_LOADED = "leave payloads loaded: the converter puts links and joints there"
+"""Nobody edits what a converter writes: to each user of `import` this would be a warning to live with."""
+
+
+def _interfaces_behind(stage: Usd.Stage, found: Iterable[tuple[str, str]]) -> Iterator[Diagnostic]:
+    """Yield diagnostics of payloads with ROS interfaces; `found` has each payload and the first of them."""
+    for path, first in found:
+        text = f"its payload holds ROS interfaces, contexts or frames, {quoted(first)} for one: {_WITHOUT}"
+        if _is_of_converter(stage, path):
+            yield Diagnostic(
+                code="2.2.payload", severity="info", path=path, message=text, remedy=_KEEP_LOADED
+            )
+        else:
+            yield Diagnostic(
+                code="2.2.payload", severity="warning", path=path, message=text, remedy=_MOVE_OUT
+            )
+
+
+def _bodies_behind(stage: Usd.Stage, found: Iterable[tuple[str, str]]) -> Iterator[Diagnostic]:
+    """Yield diagnostics of payloads with bodies or joints; `found` has each payload and the first of them."""
+    for path, first in found:
+        text = f"its payload holds rigid bodies or joints, {quoted(first)} for one: {_WITHOUT}"
+        if _is_of_converter(stage, path):
+            yield Diagnostic(
+                code="1.2.3.payload", severity="info", path=path, message=text, remedy=_KEEP_LOADED
+            )
+        else:
+            yield Diagnostic(
+                code="1.2.3.payload", severity="warning", path=path, message=text, remedy=_MOVE_OUT
+            )
+
+
+_WITHOUT = "without payloads they are not there"
 
 
 def _is_of_converter(stage: Usd.Stage, path: str) -> bool:
