@@ -27,6 +27,8 @@ from live_bridge import CONSOLE_SCRIPT, BridgeProcess
 from nav_msgs.msg import Odometry
 from robot_client import RobotClient, seconds, tilt
 
+from usd_ros_bridge import load_plan
+
 REACHED = 0.01
 """rad or m: how far a joint may be from its target at the end of a goal."""
 DRIVEN = 0.5
@@ -414,9 +416,9 @@ def test_a_xacro_is_expanded_with_its_arguments(xacro: Path, tmp_path: Path) -> 
     done = run_import(xacro, "side:=left", parts, "-o", tmp_path / "made")
     assert done.returncode == 0, done.stderr
     assert 'name="left_joint"' in (tmp_path / "made/expanded.urdf").read_text(encoding="utf-8")
-    (joint,) = (each for each in inspect(tmp_path / "made/robot.usda")["robots"][0]["joints"] if each["dofs"])
-    assert joint["name"] == "left_joint"
-    assert joint["dofs"][0]["upper"] == pytest.approx(1.5707963)
+    plan = load_plan(tmp_path / "made/robot.usda")
+    (dof,) = (dof for joint in plan.robots[0].joints for dof in joint.dofs)
+    assert (dof.name, dof.upper) == ("left_joint", pytest.approx(1.5707963))
 
 
 @pytest.mark.usefixtures("sources")

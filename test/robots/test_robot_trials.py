@@ -16,8 +16,7 @@ from robot_trials import Robot, import_robot, read_list, table, try_robot
 HERE = Path(__file__).parent
 TWINS = read_list(HERE / "twins.yaml")
 PACKAGED = {
-    "tiago": Robot(name="tiago", file="", traits="two wheels, casters, arm and gripper"),
-    "panda": Robot(name="panda", file="", traits="arm, gripper, mimic"),
+    "tiago": Robot(name="tiago", file="", traits="two wheels, casters, arm"),
     "panda_gripper": Robot(name="panda_gripper", file="", traits="gripper (MJCF)"),
 }
 

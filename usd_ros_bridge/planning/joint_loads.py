@@ -18,6 +18,8 @@ from usd_ros_bridge.spatial.transforms import FloatArray, compose, pose_array, r
 
 _AXLE = 1e-3
 """m: wheels that are this far ahead of each other are on one axle."""
+_TIPPING = 0.1
+"""Acceleration at which a robot on one axle is to stay upright, in g: the weight moves by this share of its height."""
 _LEVEL = 0.02
 """Share of a robot's height by which the feet that it stands on may differ in height."""
 
@@ -174,7 +176,8 @@ def sliding_colliders(
 ) -> list[Collider]:
     """Return what a robot on wheels drags over the ground: colliders rigid with its base, level with its lowest point.
 
-    A robot with one axle leans to where its weight is, or to both sides, unless something supports it there.
+    A robot with one axle leans to where its weight is, also as it speeds up and brakes, or to both sides, unless
+    something supports it there.
     What then touches first is dragged, too.
 
     Args:
@@ -204,9 +207,10 @@ def sliding_colliders(
             if is_rigid(each) or each.body not in turned
         ]
         rigid = [each for each, _ in lowest if is_rigid(each)]
-        weight = float((_center(scene, bodies) - axle[0]) @ axle[1])
+        center = _center(scene, bodies)
+        weight = float((center - axle[0]) @ axle[1])
         for side in (1.0, -1.0):
-            leans = weight * side > 0.0 or not supports
+            leans = weight * side > -_TIPPING * (center[2] - bottom) or not supports
             if leans and not any(way * side > _AXLE for way in supports):
                 dragged += _first_touching(scene, rigid, axle[0], side * axle[1], bottom)
     return dragged

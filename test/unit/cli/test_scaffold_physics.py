@@ -321,6 +321,8 @@ def Cube "{name}" (prepend apiSchemas = ["PhysicsCollisionAPI"])
         ),
         # It stands on a ball, behind where its weight is, or ahead of it: then it leans.
         ((("nose", 0.2, -0.05), ("ball", -0.2, -0.09)), ["ball"], -0.1),
+        # As it brakes: 0.1 m is the height of its weight.
+        ((("nose", 0.2, -0.05), ("ball", -0.2, -0.09)), ["nose", "ball"], -0.005),
         ((("nose", 0.2, -0.05), ("ball", -0.2, -0.09)), ["nose", "ball"], 0.1),
     ],
 )
@@ -334,11 +336,13 @@ def test_a_robot_on_one_axle_slides_on_what_it_leans_on(
     result = scaffold_text(text[:start] + content + text[start:], tmp_path, "--drives", "--ground")
     plan = load_plan(result.path, physics=True)
     assert plan.physics is not None
-    found = [each.path.rpartition("/")[2] for each in plan.physics.colliders if each.material is not None]
-    assert found == sliding
-    assert all(
-        each.material.dynamic_friction == 0.0 for each in plan.physics.colliders if each.material is not None
-    )
+    frictions = {
+        each.path.removeprefix("/robot/"): each.material.dynamic_friction
+        for each in plan.physics.colliders
+        if each.material is not None
+    }
+    tyres = {f"{side}_wheel/shape": 1.0 for side in ("left", "right")}
+    assert frictions == tyres | {f"base_link/{name}": 0.0 for name in sliding}
 
 
 def test_own_damping_of_a_held_joint_is_a_tenth_of_its_drives(tmp_path: Path) -> None:
