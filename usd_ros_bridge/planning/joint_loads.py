@@ -177,8 +177,7 @@ def sliding_colliders(
     """Return what a robot on wheels drags over the ground: colliders rigid with its base, level with its lowest point.
 
     A robot with one axle leans to where its weight is, also as it speeds up and brakes, or to both sides, unless
-    something supports it there.
-    What then touches first is dragged, too.
+    something supports it there. The collider that then touches first is dragged, too.
 
     Args:
         scene: At rest.
