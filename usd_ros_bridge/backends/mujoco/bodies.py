@@ -10,8 +10,8 @@ import mujoco
 import numpy as np
 
 from usd_ros_bridge.backends.mujoco.joints import add_joints, parent_from_child
-from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder, set_pose
-from usd_ros_bridge.model.physics import WORLD_BODY, Body, Dof, Inertial, nearest_moments
+from usd_ros_bridge.backends.mujoco.spec_builder import MOST_RATIO, SpecBuilder, set_pose
+from usd_ros_bridge.model.physics import WORLD_BODY, Body, Drive, Inertial, nearest_moments
 from usd_ros_bridge.spatial.scalar import Vector3
 from usd_ros_bridge.spatial.transforms import FloatArray, pose_array, wxyz
 
@@ -22,9 +22,11 @@ SMALLEST_MOMENT = 1e-14
 POINT_MOMENT = 1e-12
 """kg m^2, of a point mass that moves."""
 SMALLEST_ARMATURE = 1e-9
-"""kg m^2 or kg, of joints that carry no mass at all."""
+"""kg m^2 or kg: least inertia of joints that carry no mass at all."""
 _PER_EFFORT = 1e-9
-"""Armature of such joints per N m or N of their effort limit: MuJoCo fails above 1e10 rad/s^2."""
+_NOTHING = 1e-3
+"""kg or kg m^2: greatest mass and moments that a body without mass gets, where its drive is so stiff."""
+"""Inertia of such joints per N m or N of their effort limit: MuJoCo fails above 1e10 rad/s^2."""
 _THIN = 1e-6
 """Moment of a rod about its axis, as a share of its greatest one."""
 _SHARE = 0.2
@@ -149,26 +151,39 @@ def _stabilize_massless(builder: SpecBuilder) -> None:
             if carried[index]:
                 made.inertia = np.full(3, max(SMALLEST_MOMENT, _THIN * carried[index]))
             else:
-                _add_armature(builder, index)
+                _stabilize_joint(builder, index)
         if body.parent != WORLD_BODY:
             carried[body.parent] = max(carried[body.parent], carried[index])
 
 
-def _add_armature(builder: SpecBuilder, index: int) -> None:
-    step = builder.spec.option.timestep
+def _stabilize_joint(builder: SpecBuilder, index: int) -> None:
+    """Give a body without any mass on it the least inertia with which a time step resolves its joint.
+
+    It is mass, as long as that is as small as nothing: MuJoCo's weights of equality constraints do not count armature,
+    and a mimic joint would not follow.
+    """
+    step, made = builder.spec.option.timestep, builder.bodies[index]
     dofs = [dof for _, joint in builder.tree_joints(builder.scene.bodies[index]) for dof in joint.dofs]
-    least = max((_least_armature(dof, step) for dof in dofs), default=0.0)
-    for joint in builder.bodies[index].joints:
-        joint.armature = max(joint.armature, least)
+    rows = builder.options.stiff_drives
+    least, armature = SMALLEST_ARMATURE, 0.0
+    for dof in dofs:
+        effort = dof.max_effort if math.isfinite(dof.max_effort) else 0.0
+        drive = _added_inertia(dof.drive, step)
+        least = max(least, effort * _PER_EFFORT, drive / MOST_RATIO if rows else 0.0)
+        passive = dof.stiffness * step**2 + dof.damping * step
+        armature = max(armature, passive if rows else passive + drive)
+    mass = min(least, _NOTHING)
+    made.mass = max(made.mass, mass)
+    made.inertia = np.maximum(made.inertia, mass)
+    for joint in made.joints:
+        joint.armature = max(joint.armature, armature, least - mass)
 
 
-def _least_armature(dof: Dof, step: float) -> float:
-    """Return the least armature (kg m^2 or kg) with which a time step resolves a joint's springs and dampers."""
-    stiffness, damping = dof.stiffness, dof.damping
-    if dof.drive is not None and not dof.drive.acceleration:
-        stiffness, damping = stiffness + dof.drive.stiffness, damping + dof.drive.damping
-    effort = dof.max_effort if math.isfinite(dof.max_effort) else 0.0
-    return max(SMALLEST_ARMATURE, stiffness * step**2 + damping * step, effort * _PER_EFFORT)
+def _added_inertia(drive: Drive | None, step: float) -> float:
+    """Return the inertia (kg m^2 or kg) that the implicit step of a drive adds to its joint."""
+    if drive is None or drive.acceleration:
+        return 0.0
+    return drive.stiffness * step**2 + drive.damping * step
 
 
 def _add_inertial(builder: SpecBuilder, made: Any, body: Body, *, moves: bool) -> None:

@@ -21,6 +21,8 @@ HIDDEN_GROUP: Final = 3
 """Geom group of invisible colliders. Lidars hit groups 0 and 3, cameras see groups 0 and 2."""
 AUXILIARY_GROUP: Final = 5
 """Group of sites, tendons and wrapping geoms: neither lidars nor cameras see it."""
+MOST_RATIO: Final = 1e4
+"""Greatest inertia that a stiff drive adds in the solver, over that of its joint: MuJoCo's own greatest impedance."""
 DRIVE_KINDS: Final = ("position", "velocity", "motor")
 """Kinds of actuators of a drive."""
 

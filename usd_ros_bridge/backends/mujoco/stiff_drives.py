@@ -24,6 +24,7 @@ import numpy as np
 from usd_ros_bridge.backends.mujoco.compiled_model import CompiledModel
 from usd_ros_bridge.backends.mujoco.spec_builder import (
     AUXILIARY_GROUP,
+    MOST_RATIO,
     SpecBuilder,
     damper_tendon,
     drive_tendon,
@@ -35,8 +36,6 @@ STIFF: Final = 1.0
 
 Results are the same for 0.1 and 3. Below 1, implicitfast is more accurate for springs that swing.
 """
-_MOST_RATIO: Final = 1e4
-"""Greatest such ratio in the solver: that of MuJoCo's own greatest impedance, 0.9999."""
 _UNLIMITED: Final = 1e12
 """N m or N: force limit of a drive without one."""
 _LEAST_DAMPING: Final = 0.1
@@ -59,7 +58,7 @@ class SolvedDrive:
         stiffness: N m/rad or N/m, after acceleration drives are scaled.
         damping: N m s/rad or N s/m, likewise.
         effort: Least and greatest effort, N m or N; infinite without a limit.
-        ratio: Inertia that the implicit drive adds, over the joint's own (inverse weight at the initial state).
+        ratio: Inertia that the implicit drive adds, over that of the joint at the start, `g w`.
         actuator_because: Why the drive is an actuator, "" for a row of the solver.
     """
 
@@ -113,7 +112,7 @@ def solve_drives(compiled: CompiledModel, *, stiff_drives: bool = True) -> tuple
         joint = int(model.dof_jntid[address])
         limited = bool(model.jnt_actfrclimited[joint])
         least, most = model.jnt_actfrcrange[joint].tolist() if limited else (-np.inf, np.inf)
-        ratio = step * (damping + step * stiffness) * float(model.dof_invweight0[address])
+        ratio = step * (damping + step * stiffness) / float(_inertia(model, address))
         because = excluded or _excluded_joint(compiled, index, joint)
         if not because and not ratio > STIFF:
             because = "the time step resolves it"
@@ -129,6 +128,11 @@ def solve_drives(compiled: CompiledModel, *, stiff_drives: bool = True) -> tuple
             )
         )
     return tuple(found)
+
+
+def _inertia(model: Any, addresses: Any) -> Any:
+    """Return the inertia that degrees of freedom move at the start, kg m^2 or kg. MuJoCo's weights have no armature."""
+    return 1.0 / model.dof_invweight0[addresses] + model.dof_armature[addresses]
 
 
 def _excluded_model(model: Any) -> str:
@@ -183,7 +187,7 @@ class StiffDrives:
         least, most = (np.clip(end, -_UNLIMITED, _UNLIMITED) for end in (self._least, self._most))
         self._middle, half = 0.5 * (least + most), 0.5 * (most - least)
         added = step * (damping + step * stiffness)
-        in_solver = np.minimum(added, _MOST_RATIO / model.dof_invweight0[addresses])
+        in_solver = np.minimum(added, MOST_RATIO * _inertia(model, addresses))
         tendons = np.array([model.tendon(drive_tendon(each.joint)).id for each in drives], dtype=np.intp)
         model.tendon_frictionloss[tendons] = np.maximum(half, _LEAST_RANGE)
         model.tendon_invweight0[tendons] = 1.0 / in_solver
@@ -340,13 +344,13 @@ def _solve_damping(model: Any, joints: Sequence[tuple[str, int]]) -> None:
     step = float(model.opt.timestep)
     for name, address in joints:
         added = step * float(model.dof_damping[address])
-        inertia = 1.0 / float(model.dof_invweight0[address])
+        inertia = float(_inertia(model, address))
         if added <= _LEAST_DAMPING * inertia:
             continue
         tendon = model.tendon(damper_tendon(name)).id
         model.dof_damping[address] = 0.0
         model.tendon_frictionloss[tendon] = _UNLIMITED
-        model.tendon_invweight0[tendon] = 1.0 / min(added, _MOST_RATIO * inertia)
+        model.tendon_invweight0[tendon] = 1.0 / min(added, MOST_RATIO * inertia)
         # MuJoCo writes the reference, -v / h, in each step.
         model.tendon_solref_fri[tendon] = [0.0, -0.5 / step]
         model.tendon_solimp_fri[tendon] = _HALF

@@ -16,9 +16,12 @@ from case_tables import each_case
 pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 
 import mujoco
-from spec_scenes import GRAVITY, UNIT, Reports, body_pose, collider, hinged, run, simulated, turned
+from spec_scenes import GRAVITY, UNIT, Reports, body_pose, built, collider, hinged, run, simulated, turned
 
+from usd_ros_bridge.backends.mujoco.compiled_model import compile_model
 from usd_ros_bridge.backends.mujoco.contacts import damping_ratio, stepped_restitution
+from usd_ros_bridge.backends.mujoco.simulation import Simulation
+from usd_ros_bridge.backends.mujoco.stiff_drives import add_drive_tendons, solve_drives
 from usd_ros_bridge.model.physics import (
     WORLD_BODY,
     Body,
@@ -28,6 +31,7 @@ from usd_ros_bridge.model.physics import (
     Drive,
     Inertial,
     Joint,
+    Mimic,
     PhysicsScene,
     Plane,
     Sphere,
@@ -299,7 +303,7 @@ def test_bodies_without_mass_add_none() -> None:
     turns, bob = Dof(axis="rotY"), Inertial(mass=1.0, center=(0.1, 0.0, 0.0), diagonal=(1e-3, 2e-3, 2e-3))
     scene = chain((turns, NOTHING), (Dof(axis="rotX"), bob), (None, NOTHING), (turns, NOTHING))
     compiled, model, data = simulated(scene)
-    assert model.body_mass.sum() == pytest.approx(1.0, abs=1e-9)
+    assert model.body_mass.sum() == pytest.approx(1.0, abs=2e-9)
     assert model.body_mass[compiled.body_ids[2]] == 0.0
     found = mass_matrix(model, data)
     assert found[:2, :2] == pytest.approx(np.diag([2e-3 + 0.4**2, 1e-3]), rel=1e-5, abs=1e-9)
@@ -316,6 +320,14 @@ def test_a_body_without_mass_may_have_inertia() -> None:
     assert model.body_mass.sum() < 1e-9
 
 
+def with_rows(scene: PhysicsScene) -> Simulation:
+    """Returns the simulation that the backend makes: stiff drives are rows of the solver."""
+    made = built(scene)
+    add_drive_tendons(made)
+    compiled = compile_model(made)
+    return Simulation(compiled, drives=solve_drives(compiled))
+
+
 @each_case(
     "dof",
     [
@@ -330,13 +342,36 @@ def test_a_body_without_mass_may_have_inertia() -> None:
 def test_a_joint_that_carries_no_mass_is_stable(dof: Dof) -> None:
     swings = Dof(axis="rotY", velocity=1.0)
     scene = chain((swings, BOB), (dof, NOTHING), (Dof(axis="rotX", damping=0.1), NOTHING))
-    _, model, data = simulated(scene)
+    _, model, data = simulated(scene, stiff_drives=False)
     run(model, data, 2.0)
-    assert data.warning.number.sum() == 0
-    if dof.drive is not None and dof.drive.damping:
-        assert data.qpos[1] == pytest.approx(1.0, abs=1e-2)
-    if dof.drive is not None or dof.stiffness:
-        assert abs(data.qpos[1] - 1.0) < 2.0
+    solved = with_rows(scene)
+    solved.step(1000)
+    for moved in (data, solved.data):
+        # The simulation of the backend sets the counts to 1: MuJoCo writes no log file then.
+        assert moved.warning.number.max() <= (1 if moved is solved.data else 0)
+        if dof.drive is not None and dof.drive.damping:
+            assert moved.qpos[1] == pytest.approx(1.0, abs=1e-2)
+        if dof.drive is not None or dof.stiffness:
+            assert abs(moved.qpos[1] - 1.0) < 2.0
+
+
+def test_a_mimic_joint_without_mass_follows() -> None:
+    """Fingers of URDFs often have no inertial. Armature alone left the follower behind by three quarters of the way."""
+    drive = Drive(stiffness=5000.0, damping=159.0, target_position=0.015)
+    leader = Dof(axis="transY", max_effort=20.0, drive=drive)
+    follower = Dof(axis="transY", mimic=Mimic(joint=0, dof=0, multiplier=-1.0))
+    fingers = chain((leader, NOTHING), (follower, NOTHING))
+    # Both hang from the world, as from a palm.
+    scene = replace(
+        fingers,
+        gravity=(0.0, 0.0, 0.0),
+        bodies=tuple(replace(each, parent=WORLD_BODY) for each in fingers.bodies),
+        joints=tuple(replace(each, type="prismatic", body0=WORLD_BODY) for each in fingers.joints),
+    )
+    simulation = with_rows(scene)
+    simulation.step(500)
+    assert simulation.data.qpos == pytest.approx([0.015, -0.015], abs=1e-6)
+    assert simulation.model.body_mass.sum() < 1e-4
 
 
 def test_three_hinges_in_one_place_swing_through_the_place_where_two_are_one() -> None:

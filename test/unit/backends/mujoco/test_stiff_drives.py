@@ -27,8 +27,16 @@ H = STEP_NS * 1e-9
 """s: length of a step."""
 
 
-def slide(stiffness: float, damping: float, most: float, *, target: float = 0.6) -> BridgePlan:
-    """Returns a mass of 50 g that a linear drive moves along X, without gravity and contacts."""
+def slide(
+    stiffness: float,
+    damping: float,
+    most: float,
+    *,
+    target: float = 0.6,
+    mass: float = 0.05,
+    armature: float = 0.0,
+) -> BridgePlan:
+    """Returns a mass that a linear drive moves along X, without gravity and contacts."""
     builder = PlanBuilder()
     robot = builder.robot("/slide", namespace="/slide")
     robot.body("base")
@@ -39,18 +47,24 @@ def slide(stiffness: float, damping: float, most: float, *, target: float = 0.6)
     plan = limited(with_physics(builder.build(), drives={"reach": drive}), most)
     assert plan.physics is not None
     bodies = tuple(
-        replace(body, inertial=replace(body.inertial, mass=0.05) if body.inertial else None)
+        replace(body, inertial=replace(body.inertial, mass=mass) if body.inertial else None)
         for body in plan.physics.bodies
     )
-    return replace(plan, physics=replace(plan.physics, bodies=bodies))
+    plan = replace(plan, physics=replace(plan.physics, bodies=bodies))
+    return with_dof(plan, armature=armature)
+
+
+def with_dof(plan: BridgePlan, **changes: object) -> BridgePlan:
+    """Returns the plan with other attributes of the last joint."""
+    assert plan.physics is not None
+    *others, joint = plan.physics.joints
+    changed = replace(joint, dofs=(replace(joint.dofs[0], **changes),))
+    return replace(plan, physics=replace(plan.physics, joints=(*others, changed)))
 
 
 def limited(plan: BridgePlan, most: float, effort_range: tuple[float, float] | None = None) -> BridgePlan:
     """Returns the plan with the last joint's effort limited, N m or N."""
-    assert plan.physics is not None
-    *others, joint = plan.physics.joints
-    dofs = (replace(joint.dofs[0], max_effort=most, effort_range=effort_range),)
-    return replace(plan, physics=replace(plan.physics, joints=(*others, replace(joint, dofs=dofs))))
+    return with_dof(plan, max_effort=most, effort_range=effort_range)
 
 
 def implicit_euler(
@@ -93,6 +107,19 @@ def test_a_drive_is_implicit_euler_and_exact_at_its_limit(
         assert state.joint_effort[0] == pytest.approx(force, rel=1e-6, abs=1e-6)
         saturated |= abs(force) == most
     assert saturated == (most < 1e6)
+
+
+@each_case("mass", [0.05, 1e-12])
+def test_armature_is_inertia_of_the_joint(mass: float) -> None:
+    """Links that a URDF gives no mass have nothing else; MuJoCo's weights of joints leave it out."""
+    plan = slide(1e4, 1e3, 40.0, mass=mass, armature=0.1)
+    (drive,) = Opened(plan).backend.drives
+    assert drive.ratio == pytest.approx(H * (1e3 + H * 1e4) / (mass + 0.1), rel=1e-6)
+    opened, expected = Opened(plan), implicit_euler(1e4, 1e3, 40.0, mass=mass + 0.1)
+    for _ in range(300):
+        state, (position, _, force) = opened.step(), expected()
+        assert state.joint_position[0] == pytest.approx(position, rel=1e-9, abs=1e-12)
+        assert state.joint_effort[0] == pytest.approx(force, rel=1e-6, abs=1e-6)
 
 
 def test_a_limited_drive_comes_to_rest_at_its_target() -> None:
