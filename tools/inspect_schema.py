@@ -359,6 +359,7 @@ def physics_definitions() -> dict[str, Schema]:
                 }
             ),
         },
+        "SurfaceVelocity": element(physics.SurfaceVelocity),
         "Site": element(physics.Site),
         "WrapShape": element(physics.WrapShape, shape=shape),
         "Tendon": element(physics.Tendon, joints=coefficients),

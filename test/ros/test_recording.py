@@ -179,7 +179,7 @@ def test_qos_is_kept_as_rosbag2_keeps_it(rover_file: Path) -> None:
     assert qos["/rover/tf_static"].depth == 1
     assert qos["/rover/tf"].durability.name == "VOLATILE"
     assert qos["/rover/tf"].reliability.name == "RELIABLE"
-    assert qos["/rover/scan"].reliability.name == "BEST_EFFORT"
+    assert qos["/rover/scan"].reliability.name == "RELIABLE"
 
 
 def test_parameters_are_kept_and_again_when_they_change(domain_id: int, tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ WITH_ANOTHER = {
     "mujoco_usd_converter": "an environment of its own",
     "urdf_usd_converter": "an environment of its own",
     "usdex": "an environment of its own",
+    "xacro": "an environment of its own",
     "compression": "Python 3.14",
 }
 """Modules that are imported only in code that needs another one first."""

@@ -185,7 +185,10 @@ DISTRIBUTIONS = {
 BROUGHT = {"OpenGL": "mujoco", "backports": "rosbags", "lz4": "rosbags", "ruamel": "rosbags"}
 """Modules that the distribution of another one brings."""
 
-ELSEWHERE = {"compression", "mujoco_usd_converter", "urdf_usd_converter", "usdex", "hypothesis", "pytest"}
+ELSEWHERE = {"compression", "mujoco_usd_converter", "urdf_usd_converter", "usdex", "xacro"} | {
+    "hypothesis",
+    "pytest",
+}
 """Modules of Python 3.14, of environments of their own, and of tests that use usd_ros_bridge.testing."""
 
 

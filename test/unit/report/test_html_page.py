@@ -118,7 +118,7 @@ def test_the_page_of_the_rover_has_its_sensors_and_services(rover: BridgePlan) -
     for sensor in rover.physics.sensors:
         assert sensor.path in page.text("sensors")
     assert "range_max" in page.text("sensors")
-    assert "best_effort, volatile, keep_last 5" in page.text("interfaces")
+    assert "reliable, volatile, keep_last 5" in page.text("interfaces")
     assert "service server" in page.text("interfaces")
     assert "RosControlDiffDriveAPI" in page.text("controllers")
 

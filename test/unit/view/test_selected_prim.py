@@ -61,7 +61,7 @@ def test_limits_of_a_sliding_joint_are_in_metres_and_a_follower_says_so(arm):
 
 def test_a_sensor_shows_its_topic_with_rate_and_qos(rover):
     rows = dict(selection_rows(rover, 0, "lidar_link", ""))
-    assert rows["publisher"] == "/rover/scan, sensor_msgs/msg/LaserScan, 10 Hz, best effort depth 5"
+    assert rows["publisher"] == "/rover/scan, sensor_msgs/msg/LaserScan, 10 Hz, reliable depth 5"
 
 
 def test_a_prim_has_the_interfaces_below_it_and_no_others(rover):
