@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
 from importlib.util import find_spec
@@ -21,18 +22,20 @@ _ABOVE: Final = 5
 """Folders above rclpy's that may be its prefix. In `lib/python3.12/site-packages/rclpy` it is the fourth."""
 
 
-def ament_prefixes() -> list[Path]:
-    """Return the prefixes of the ROS environment in their order: AMENT_PREFIX_PATH, then rclpy's own.
+def ament_prefixes() -> Iterator[Path]:
+    """Yield the prefixes of the ROS environment in their order: AMENT_PREFIX_PATH, then rclpy's own.
 
-    rclpy's own comes last, as the distribution that workspaces are built on.
+    rclpy's own comes last, as the distribution that workspaces are built on. It is searched only when it is asked for.
     """
     named = [Path(each).absolute() for each in os.environ.get(PREFIXES, "").split(os.pathsep) if each]
+    yield from named
     own = rclpy_prefix()
-    return named if own is None or own in named else [*named, own]
+    if own is not None and own not in named:
+        yield own
 
 
 def rclpy_prefix() -> Path | None:
-    """Return the prefix with an ament index that rclpy's files are in, None if there is none. Nothing is imported."""
+    """Return the prefix with an ament index that rclpy's files are in, else None. Do not import rclpy."""
     loaded = sys.modules.get("rclpy")
     origin = getattr(loaded, "__file__", None)
     if origin is None:
@@ -58,7 +61,7 @@ def resource_names(kind: str) -> frozenset[str]:
 
 
 def resource_text(kind: str, name: str) -> str | None:
-    """Return the content of a resource, None where there is none. `name` is a valid package name."""
+    """Return the content of a resource, None without one. `name` is a valid package name."""
     for prefix in ament_prefixes():
         with suppress(OSError, ValueError):
             return (prefix / _INDEX / kind / name).read_text(encoding="utf-8")

@@ -511,7 +511,8 @@ class PlanOptions:
     )
     base_transform: BaseTransform = _parameter(
         "auto",
-        "Source of the base's transform; auto: odometry if a differential drive publishes it, else ground_truth.",
+        "Source of the base's transform; auto: as the context says, else odometry of a differential drive, else "
+        "ground_truth.",
         choices=get_args(BaseTransform),
         flag="--base-transform",
         launch=True,

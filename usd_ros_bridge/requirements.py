@@ -114,8 +114,8 @@ JSONSCHEMA = Requirement(
 YAML = Requirement(
     label="PyYAML",
     modules=("yaml",),
-    remedy='pip install "usd_ros_bridge[ray]"',
-    purpose="sweep files",
+    remedy='pip install "usd_ros_bridge[cli]"',
+    purpose="sweep files and the import of robots",
 )
 RAY = Requirement(
     label="Ray",

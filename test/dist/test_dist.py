@@ -51,26 +51,6 @@ sys.exit(0 if frames else 1)
 """A plain client. It needs tf2_msgs of the wheel of the interfaces, too."""
 
 
-CORNER = """#usda 1.0
-(
-    defaultPrim = "corner"
-    metersPerUnit = 1
-    kilogramsPerUnit = 1
-    upAxis = "Z"
-)
-def Xform "corner" (prepend apiSchemas = ["PhysicsRigidBodyAPI"])
-{
-    def Mesh "mesh" (prepend apiSchemas = ["PhysicsCollisionAPI", "PhysicsMeshCollisionAPI"])
-    {
-        point3f[] points = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)]
-        int[] faceVertexCounts = [3, 3, 3, 3]
-        int[] faceVertexIndices = [0, 2, 1, 0, 1, 3, 0, 3, 2, 1, 2, 3]
-        uniform token physics:approximation = "convexHull"
-    }
-}
-"""
-
-
 @dataclass(frozen=True)
 class Clean:
     """An environment that pip filled, and an empty directory to work in."""
@@ -284,8 +264,7 @@ print(body.inertial.mass)
 
 def test_a_hull_weighs_what_it_encloses(clean: Clean) -> None:
     """A corner of the unit cube, 1000 kg / m^3: without what finds hulls it would weigh as its box, 1000 kg."""
-    asset = clean.directory / "corner.usda"
-    asset.write_text(CORNER, encoding="utf-8")
+    asset = ROOT / "test" / "assets" / "physics_tetrahedron.usda"
     done = clean.run("bin/python", "-c", MASS, str(asset))
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) == pytest.approx(1000.0 / 6.0)

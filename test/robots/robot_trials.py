@@ -89,7 +89,6 @@ class Trial:
         rise: How far the base rises above its rest, mm.
         grip: Greatest miss of a finger's goal, as a share of its stroke.
         goals: Goals that ended, of those that were sent.
-        random_tilt: Greatest tilt during random commands, deg.
         diverged: What went wrong, "" for nothing.
     """
 
@@ -103,7 +102,6 @@ class Trial:
     rise: float = 0.0
     grip: float = math.nan
     goals: tuple[int, int] = (0, 0)
-    random_tilt: float = 0.0
     diverged: str = ""
 
     def missed(self) -> dict[str, str]:
@@ -357,7 +355,6 @@ def command_at_random(course: Course, speed: float, rate: float) -> None:
         if not np.isfinite(list(course.positions().values())).all():
             course.result.diverged = f"positions are not finite at {course.bridge.time:.1f} s"
             return
-    course.result.random_tilt = course.result.tilt
     course.result.tilt, course.result.rise = tilt
 
 

@@ -422,6 +422,24 @@ def test_a_xacro_is_expanded_with_its_arguments(xacro: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("sources")
+def test_attributes_of_another_namespace_are_no_fault(tmp_path: Path) -> None:
+    (tmp_path / "part.obj").write_text(MESH, encoding="utf-8")
+    part = PART[PART.index("<inertial>") : PART.index("</xacro:macro>")]
+    urdf = tmp_path / "arm.urdf"
+    urdf.write_text(
+        f'<robot name="arm" xmlns:ignition="http://ignitionrobotics.org/schema"><link name="base">{part}'
+        '<gazebo reference="base"><sensor name="imu" type="imu"><pose ignition:expressed_in="base">0 0 0 0 0 0</pose>'
+        "</sensor></gazebo></robot>",
+        encoding="utf-8",
+    )
+    done = run_import(urdf, "-o", tmp_path / "made")
+    assert done.returncode == 0, done.stderr
+    physics = load_plan(tmp_path / "made/robot.usda", physics=True).physics
+    assert physics is not None
+    assert len(physics.visuals) == 1
+
+
+@pytest.mark.usefixtures("sources")
 def test_a_package_beside_the_xacro_is_found(xacro: Path, tmp_path: Path) -> None:
     (tmp_path / "parts").rename(tmp_path / "cell_parts")
     (tmp_path / "cell_parts/package.xml").write_text(

@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
@@ -33,10 +34,12 @@ from live_changes import (
 )
 from pxr import Gf, Sdf, UsdGeom
 from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
 from tf2_msgs.msg import TFMessage
 
 from usd_ros_bridge import Bridge, PlanOptions, ReadOptions, VariantSelection, load_plan, tune_process
 from usd_ros_bridge.model.change import ChangeReport
+from usd_ros_bridge.model.state import State
 from usd_ros_bridge.process_settings import SWITCH_INTERVAL_S
 from usd_ros_bridge.ros.wire.cdr_template import Template
 from usd_ros_bridge.testing.graphs import graph_of, settled_difference, transform_line
@@ -177,6 +180,44 @@ def test_a_changed_rate_is_a_schedule_and_no_new_publisher(step_on):
 
     stepped.until(lambda: rate() == 20.0, "the new rate")
     assert publishers(bridge)[STATES] is before
+
+
+def test_an_array_of_velocities_that_becomes_one_of_positions_stops_what_moved(step_on, ros_harness):
+    stage = edited_stage()
+    topic = stage.DefinePrim("/World/arm/forward", "Xform")
+    topic.AddAppliedSchema("RosTopicAPI")
+    for name, kind, value in (
+        ("ros:topic:name", Sdf.ValueTypeNames.String, "forward"),
+        ("ros:topic:role", Sdf.ValueTypeNames.Token, "subscription"),
+        ("ros:topic:type", Sdf.ValueTypeNames.String, "std_msgs/msg/Float64MultiArray"),
+        ("usd_ros_bridge:forward_command:interface", Sdf.ValueTypeNames.Token, "velocity"),
+    ):
+        topic.CreateAttribute(name, kind).Set(value)
+    stepped = step_on(stage)
+    runtime, names_of_dofs = stepped.bridge.parts.runtime, stepped.bridge.plan.layout.dofs
+    rows = [names_of_dofs.index(name) for name in ("shoulder", "elbow")]
+    publisher = ros_harness.node.create_publisher(Float64MultiArray, "/arm/forward", 10)
+    stepped.until(lambda: publisher.get_subscription_count() == 1, "the subscription")
+    publisher.publish(Float64MultiArray(data=[0.2, 0.1]))
+
+    def state() -> State:
+        return runtime.snapshot.state
+
+    stepped.until(lambda: min(state().joint_position[rows]) > 0.01, "a motion")
+    stage.GetPrimAtPath("/World/arm/forward").GetAttribute("usd_ros_bridge:forward_command:interface").Set(
+        "position"
+    )
+    stepped.until(lambda: not any(state().joint_velocity[rows]), "the end of the motion")
+    stood = state().joint_position[rows].copy()
+    stepped.step(20)
+    np.testing.assert_array_equal(state().joint_position[rows], stood)
+    stepped.until(lambda: publisher.get_subscription_count() == 1, "the subscription after the change")
+
+    def arrived() -> bool:
+        publisher.publish(Float64MultiArray(data=[0.7, 0.25]))
+        return np.allclose(state().joint_position[rows], [0.7, 0.25])
+
+    stepped.until(arrived, "the positions")
 
 
 def test_a_goal_goes_on_while_another_robot_changes(start, edited_asset, ros_harness):

@@ -56,10 +56,10 @@ def test_the_prefix_of_rclpy_is_the_last_one_also_where_none_is_named(
             monkeypatch.delenv("AMENT_PREFIX_PATH", raising=False)
         else:
             monkeypatch.setenv("AMENT_PREFIX_PATH", value)
-        assert ament_index.ament_prefixes() == [own]
+        assert list(ament_index.ament_prefixes()) == [own]
         assert ament_index.rclpy_prefix() == own
     monkeypatch.setenv("AMENT_PREFIX_PATH", os.pathsep.join(["", str(workspace)]))
-    assert ament_index.ament_prefixes() == [workspace, own]
+    assert list(ament_index.ament_prefixes()) == [workspace, own]
     catalog = AmentCatalog()
     assert catalog.contains("own_msgs/msg/Own")
     assert not catalog.contains("own_msgs/msg/Other")
@@ -74,7 +74,7 @@ def test_an_rclpy_in_no_prefix_has_no_types_and_doctor_says_so(
     file.touch()
     monkeypatch.setattr(rclpy, "__file__", str(file))
     monkeypatch.delenv("AMENT_PREFIX_PATH", raising=False)
-    assert ament_index.ament_prefixes() == []
+    assert list(ament_index.ament_prefixes()) == []
     assert not AmentCatalog().contains("std_msgs/msg/String")
     assert AmentCatalog().packages() == frozenset()
     found = doctor.check_interfaces()
@@ -88,7 +88,7 @@ def test_without_rclpy_there_is_no_prefix(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(sys.modules, "rclpy", None)
     monkeypatch.delenv("AMENT_PREFIX_PATH", raising=False)
     assert ament_index.rclpy_prefix() is None
-    assert ament_index.ament_prefixes() == []
+    assert list(ament_index.ament_prefixes()) == []
 
 
 HOST = """

@@ -19,6 +19,7 @@ import pytest
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from usd_ros_bridge.api import load_plan
+from usd_ros_bridge.cli.common import engine_settings
 from usd_ros_bridge.cli.views import MOST_ROWS, TerminalConsole, print_plan
 from usd_ros_bridge.errors import BackendError
 from usd_ros_bridge.export.plan_json import plan_summary_text, plan_to_json
@@ -184,3 +185,6 @@ def test_mujoco_refuses_a_chain_that_it_would_compile_for_hours(tmp_path: Path) 
     plan = load_plan(str(write(tmp_path, "chain", LONGEST_CHAIN)), physics=True)
     with pytest.raises(BackendError, match=f"{LONGEST_CHAIN}.*kinematic"):
         MujocoBackend().open(BackendContext(plan=plan, report=lambda *_: None))
+    shown = engine_settings(plan)
+    assert isinstance(shown, str)
+    assert str(LONGEST_CHAIN) in shown

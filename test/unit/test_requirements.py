@@ -22,6 +22,8 @@ from usd_ros_bridge import requirements
 
 ROOT = Path(__file__).parents[2]
 ROVER = str(ROOT / "examples" / "rover" / "rover.usda")
+TETRAHEDRON = str(ROOT / "test" / "assets" / "physics_tetrahedron.usda")
+"""A collider with a hull, which needs SciPy."""
 SWEEP = str(ROOT / "examples" / "sweep" / "braking.yaml")
 
 COMMAND_LINE = ("from usd_ros_bridge.entry_points import usd_ros_bridge", "usd_ros_bridge()")
@@ -57,35 +59,10 @@ FROM_EVERYWHERE = [
     ("pxr", BRIDGE, ASSET_PARAMETER),
     ("pxr", STATE_PUBLISHER, ASSET_PARAMETER),
     ("numpy", COMMAND_LINE, ("inspect", ROVER)),
-    ("scipy", COMMAND_LINE, ("inspect", "{tetrahedron}")),
-    ("scipy", COMMAND_LINE, ("run", "{tetrahedron}")),
+    ("scipy", COMMAND_LINE, ("inspect", TETRAHEDRON)),
+    ("scipy", COMMAND_LINE, ("run", TETRAHEDRON)),
     ("numpy", BRIDGE, ASSET_PARAMETER),
 ]
-
-
-TETRAHEDRON = """#usda 1.0
-(
-    defaultPrim = "World"
-    metersPerUnit = 1
-    kilogramsPerUnit = 1
-    upAxis = "Z"
-)
-def Xform "World"
-{
-    def Xform "corner" (prepend apiSchemas = ["PhysicsRigidBodyAPI"])
-    {
-        def Mesh "mesh" (prepend apiSchemas = ["PhysicsCollisionAPI", "PhysicsMeshCollisionAPI"])
-        {
-            point3f[] points = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)]
-            int[] faceVertexCounts = [3, 3, 3, 3]
-            int[] faceVertexIndices = [0, 2, 1, 0, 1, 3, 0, 3, 2, 1, 2, 3]
-            uniform token subdivisionScheme = "none"
-            uniform token physics:approximation = "convexHull"
-        }
-    }
-}
-"""
-"""A corner of the unit cube without a mass: 1000 kg / m^3 in a sixth of a cubic metre."""
 
 
 def modules_beyond(*needed: str) -> list[str]:
@@ -125,10 +102,8 @@ print(json.dumps(shown))
 def test_what_only_tests_and_other_features_need_changes_no_result(tmp_path: Path) -> None:
     """In an environment of `pip install usd_ros_bridge[usd]`: what a result needs is a requirement."""
     pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
-    tetrahedron = tmp_path / "tetrahedron.usda"
-    tetrahedron.write_text(TETRAHEDRON, encoding="utf-8")
-    assets = [tetrahedron, *(ROOT / each for each in ("examples/rover/world.usda", "examples/arm/arm.usda"))]
-    assets += sorted((ROOT / "test" / "assets").glob("physics_[abms]*.usda"))
+    assets = [ROOT / each for each in ("examples/rover/world.usda", "examples/arm/arm.usda")]
+    assets += sorted((ROOT / "test" / "assets").glob("physics_[abmst]*.usda"))
     installed = setup_arguments()
     needed = [*installed["install_requires"], *installed["extras_require"]["usd"]]
     hidden = modules_beyond(*distributions(needed))
@@ -137,7 +112,8 @@ def test_what_only_tests_and_other_features_need_changes_no_result(tmp_path: Pat
     without = start_without(",".join(hidden), RESULTS, *paths, directory=tmp_path)
     assert without.returncode == 0, without.stderr
     found = json.loads(without.stdout)
-    assert found[0]["bodies"][0]["inertial"]["mass"] == pytest.approx(1000.0 / 6.0)
+    tetrahedron = found[assets.index(ROOT / "test/assets/physics_tetrahedron.usda")]
+    assert tetrahedron["bodies"][0]["inertial"]["mass"] == pytest.approx(1000.0 / 6.0)
     assert found == json.loads(run_python(RESULTS, *paths).stdout)
 
 
@@ -230,9 +206,6 @@ def test_a_missing_module_is_one_line_with_the_remedy(
 ) -> None:
     if any(start in program for start in (BRIDGE[0], NODE[0], STATE_PUBLISHER[0])) or "run" in arguments:
         pytest.importorskip("rclpy", reason="rclpy is not installed: make setup")
-    asset = tmp_path / "tetrahedron.usda"
-    asset.write_text(TETRAHEDRON, encoding="utf-8")
-    arguments = tuple(each.format(tetrahedron=asset) for each in arguments)
     result = start_without(module, "\n".join(program), *arguments, directory=tmp_path)
     assert result.returncode == 2, result.stderr
     # Other lines may be those of the start, never a traceback.

@@ -222,7 +222,7 @@ _MUJOCO_OPTIONS = {
     "dt": _number(ranges.STEP, "the asset's, else 0.002", _STEP),
     "integrator": _choice(get_args(Integrator), "the asset's, else implicitfast", "integrator of a step"),
     "stiff_drives": _flag(
-        "true", "solve stiff drives together with contacts; off moves them as version 0.1 did"
+        "true", "solve stiff drives together with contacts; off leaves all drives to actuators"
     ),
     "multiccd": _flag("true", "several contact points for each pair of convex shapes; off has one"),
     "on_divergence": _choice(

@@ -188,8 +188,8 @@ def engine_settings(plan: BridgePlan) -> EngineSettings | str:
     """Return what MuJoCo makes of a plan's physics, or why that is not known."""
     from usd_ros_bridge.errors import BackendError
 
-    if plan.physics is None or not plan.physics.bodies:
-        return "the asset has no rigid bodies"
+    if plan.physics is None or not (plan.physics.bodies or plan.physics.colliders):
+        return "the asset has neither rigid bodies nor colliders"
     try:
         from usd_ros_bridge.backends.mujoco.gl_context import import_mujoco
 

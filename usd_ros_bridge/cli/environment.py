@@ -61,13 +61,16 @@ def doctor(asset: str | None, as_json: bool) -> None:
     checks = run_checks()
     ready = all(check.status != "error" for check in checks)
     if as_json:
-        document = {"ready": ready, "checks": [asdict(check) for check in checks]}
-        click.echo(json.dumps(document | _engine(asset, as_json=True), indent=2))
+        document: dict[str, Any] = {"ready": ready, "checks": [asdict(check) for check in checks]}
+        if ready:
+            document |= _engine(asset, as_json=True)
+        click.echo(json.dumps(document, indent=2))
     else:
         for status, line in shown(checks):
             click.secho(line, fg=_COLOURS[status])
         click.echo("`run` works here" if ready else "`run` does not work here: see the errors")
-        _engine(asset, as_json=False)
+        if ready:
+            _engine(asset, as_json=False)
     if not ready:
         sys.exit(EXIT_NOT_READY)
 

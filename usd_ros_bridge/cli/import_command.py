@@ -29,7 +29,8 @@ from usd_ros_bridge.planning.names import namespace_fault
 from usd_ros_bridge.process_settings import discard_output
 
 if TYPE_CHECKING:
-    from usd_ros_bridge.importing.robot_file import FindPackage, RobotFile
+    from usd_ros_bridge.importing.drive_limits import FindPackage
+    from usd_ros_bridge.importing.robot_file import RobotFile
     from usd_ros_bridge.options import ReadOptions
 
 ROBOT_LAYER = "robot.usda"
@@ -37,7 +38,7 @@ ASSET_FOLDER = "asset"
 LOG = "converter.log"
 
 EXPANDED = "expanded.urdf"
-"""What xacro makes of the robot file."""
+"""File name of the URDF that xacro makes of the robot file."""
 
 WORLD_LINK = "world"
 """Root link of URDFs that say themselves that the robot is fixed."""
@@ -213,7 +214,7 @@ def _expanded(robot: Path, arguments: Sequence[str], read: ReadOptions, stack: E
 
     values = dict(_argument(each) for each in arguments)
     if not is_xacro(robot):
-        if arguments:
+        if arguments and robot.is_file():
             raise OptionError(f"{robot} is no xacro: {arguments[0]} has no meaning")
         return None
     urdf = Path(stack.enter_context(TemporaryDirectory())) / EXPANDED

@@ -61,14 +61,14 @@ def plan_to_json(plan: BridgePlan) -> dict[str, Any]:
 
 
 def engine_to_json(settings: Any) -> dict[str, Any]:
-    """Return what MuJoCo makes of a plan's physics under the key `mujoco`; nothing where that is not known.
+    """Return what MuJoCo makes of a plan's physics under the key `mujoco`: `unknown` says why it is not known.
 
     Args:
-        settings: `EngineSettings`, or why they are not known, or None.
+        settings: `EngineSettings`, or why they are not known, or None: nobody asked.
     """
-    if settings is None or isinstance(settings, str):
+    if settings is None:
         return {}
-    return {"mujoco": _plain_value(settings)}
+    return {"mujoco": {"unknown": settings} if isinstance(settings, str) else _plain_value(settings)}
 
 
 def _picked(value: object, names: str) -> dict[str, Any]:

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from usd_ros_bridge.errors import BridgeError, OptionError, quoted
+from usd_ros_bridge.importing.drive_limits import FindPackage
 from usd_ros_bridge.importing.locked_directory import filled_directory
-from usd_ros_bridge.importing.robot_file import FindPackage, Kind, RobotFile, package_above
+from usd_ros_bridge.importing.robot_file import Kind, RobotFile, package_above
 from usd_ros_bridge.process_settings import user_cache
 
 VARIABLE = "USD_ROS_CONVERTER"

@@ -17,7 +17,9 @@ import signal
 import sys
 import types
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+from xml.dom import minidom
 
 _PR_SET_PDEATHSIG = 1
 
@@ -45,11 +47,48 @@ def convert(job: dict[str, Any]) -> str:
 
         packages = [{"name": name, "path": path} for name, path in job["packages"].items()]
         converter = urdf_usd_converter.Converter(ros_packages=packages)
+        with TemporaryDirectory() as directory:
+            source = convertible_urdf(Path(job["source"]), Path(directory))
+            return str(converter.convert(str(source), job["output"]).path)
     return str(converter.convert(job["source"], job["output"]).path)
 
 
+def convertible_urdf(source: Path, directory: Path) -> Path:
+    """Return a URDF that can be converted: the source, or a copy of it in a directory."""
+    document = minidom.parse(str(source))  # noqa: S318 - read_robot_file has refused entities
+    if not remove_foreign_attributes(document):
+        return source
+    make_paths_absolute(document, source.parent)
+    copy = directory / source.name
+    copy.write_text(document.toxml(), encoding="utf-8")
+    return copy
+
+
+def remove_foreign_attributes(document: minidom.Document) -> bool:
+    """Remove attributes of other namespaces; return whether there were any.
+
+    They are no names in USD, and the conversion fails: ignition:expressed_in, below <gazebo>.
+    """
+    found = False
+    for element in document.getElementsByTagName("*"):
+        names = [name for name, _ in element.attributes.items()]
+        for name in (each for each in names if ":" in each and not each.startswith("xmlns")):
+            element.removeAttribute(name)
+            found = True
+    return found
+
+
+def make_paths_absolute(document: minidom.Document, directory: Path) -> None:
+    """Make paths of files absolute that are relative to a directory: the URDF is written elsewhere."""
+    for tag in ("mesh", "texture"):
+        for element in document.getElementsByTagName(tag):
+            name = element.getAttribute("filename")
+            if name and "://" not in name:
+                element.setAttribute("filename", str(directory / name))
+
+
 class UnknownPackageError(Exception):
-    """A xacro names a package whose directory is not known. The message is its name."""
+    """A xacro names an unknown package. The message is its name."""
 
 
 def expand(job: dict[str, Any]) -> str:
@@ -74,17 +113,8 @@ def expand(job: dict[str, Any]) -> str:
 
     source = Path(job["source"])
     document = xacro.process_file(str(source), mappings=job["arguments"])
-    for tag in ("mesh", "texture"):
-        for element in document.getElementsByTagName(tag):
-            name = element.getAttribute("filename")
-            if name and "://" not in name:
-                # The URDF is written elsewhere: paths relative to the file have to be absolute.
-                element.setAttribute("filename", str(source.parent / name))
-    for element in document.getElementsByTagName("*"):
-        # Attributes of another namespace (ignition:expressed_in, below <gazebo>) are no names in USD: conversion fails.
-        names = [name for name, _ in element.attributes.items()]
-        for name in (each for each in names if ":" in each and not each.startswith("xmlns")):
-            element.removeAttribute(name)
+    make_paths_absolute(document, source.parent)
+    remove_foreign_attributes(document)
     Path(job["output"]).write_text(document.toprettyxml(indent="  "), encoding="utf-8")
     return str(job["output"])
 

@@ -95,11 +95,10 @@ def _path(text: str, file: Path, find_package: FindPackage) -> Path | None:
 def _of_parameters(path: Path) -> DriveLimits:
     """Return the limits of the first diff_drive_controller in a file of parameters, `unread` for a file that fails."""
     try:
-        content = yaml.safe_load(path.read_bytes())
-    except (OSError, ValueError, yaml.YAMLError):
+        nodes = _read_nodes(path)
+    except (OSError, ValueError, RecursionError, yaml.YAMLError):
         return DriveLimits(unread=str(path))
-    for parameters in _nodes(content):
-        flat = dict(_flat(parameters))
+    for flat in nodes:
         if "left_wheel_names" not in flat:
             continue
         values: dict[str, Any] = {}
@@ -110,6 +109,20 @@ def _of_parameters(path: Path) -> DriveLimits:
         if values:
             return replace(DriveLimits(**values), source=path.name)
     return DriveLimits()
+
+
+def _read_nodes(path: Path) -> list[dict[str, Any]]:
+    """Return the parameters of every node in a file, by dotted name.
+
+    Raises:
+        ValueError: It is no file, or has aliases, by which a small file is a large one.
+    """
+    if not path.is_file():
+        raise ValueError("it is no file")
+    content = path.read_bytes()
+    if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(content)):
+        raise ValueError("it has aliases")
+    return [dict(_flat(each)) for each in _nodes(yaml.safe_load(content))]
 
 
 def _nodes(content: Any) -> Iterator[Mapping[str, Any]]:

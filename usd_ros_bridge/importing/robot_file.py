@@ -7,13 +7,13 @@ import os
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from usd_ros_bridge.errors import AssetError, did_you_mean, quoted, quoted_path
-from usd_ros_bridge.importing.drive_limits import drive_limits
+from usd_ros_bridge.importing.drive_limits import FindPackage, drive_limits
 from usd_ros_bridge.importing.xml_file import Element, parse_xml
 from usd_ros_bridge.model.diagnostics import Diagnostic, DiagnosticCollector
 from usd_ros_bridge.model.scaffold import DriveLimits
@@ -54,8 +54,6 @@ _NUMBERS = {
 
 _UNBOUNDED = ("limit",)
 """Elements whose numbers may be infinite."""
-
-FindPackage = Callable[[str], "Path | None"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +119,8 @@ def read_robot_file(path: Path, find_package: FindPackage, *, urdf: Path | None 
     packages: dict[str, Path] = {}
     root_link, limits = "", DriveLimits()
     _check_name(root, kind, findings)
-    if kind == "urdf" and not _has_xacro(root, path, findings):
+    # What xacro has expanded may have its marks: it writes "$${" as "${".
+    if kind == "urdf" and (urdf is not None or not _has_xacro(root, path, findings)):
         _check_numbers(root, findings)
         _check_links(root, findings)
         _check_joints(root, findings)
@@ -499,9 +498,9 @@ _PACKAGE_NAME = re.compile(r"<name>\s*([^<]*?)\s*</name>")
 
 
 def package_above(file: Path, name: str) -> Path | None:
-    """Return the directory of a ROS package that a file is in, or beside: None if there is none of that name.
+    """Return the directory of a ROS package that a file is in, or that is next to one of its directories; else None.
 
-    A package is a directory with a package.xml: one that is called so, or whose package.xml says so.
+    A package is a directory with a package.xml that has the name, or a directory of that name with a package.xml.
     """
     for directory in file.absolute().parents:
         beside = directory / name

@@ -44,7 +44,7 @@ class Element:
         return (child for child in self.children if child.tag == tag)
 
     def first(self, tag: str) -> Element | None:
-        """Return the first child with a tag, None if there is none."""
+        """Return the first child with a tag, None without one."""
         return next(self.each(tag), None)
 
     def walk(self) -> Iterator[Element]:

@@ -374,7 +374,7 @@ def drive_fault(
     )
 
 
-# --- Words ----------------------------------------------------------------------------------------------------------
+# --- Efforts --------------------------------------------------------------------------------------------------------
 
 
 def full_efforts(plan: BridgePlan) -> tuple[FloatArray, FloatArray]:
@@ -401,6 +401,9 @@ def is_full_effort(effort: FloatArray, least: FloatArray, most: FloatArray) -> N
     pushes: NDArray[np.bool_] = effort >= most
     pushes |= effort <= least
     return pushes
+
+
+# --- Words ----------------------------------------------------------------------------------------------------------
 
 
 def _stuck(pairs: Iterable[tuple[str, int]], groups: Iterable[Unmoved]) -> list[tuple[Unmoved, list[str]]]:

@@ -140,7 +140,7 @@ MAX_SUGGESTED = 100
 
 
 _MAX_ALIKE: Final = 2
-"""Prims that a diagnostic about several of them shows beside the first."""
+"""Prims that a diagnostic about several of them shows after the first."""
 
 
 class DiagnosticCollector:

@@ -234,7 +234,7 @@ class ContactMaterial:
 
 
 DEFAULT_MATERIAL = ContactMaterial(static_friction=0.5, dynamic_friction=0.5)
-"""Of colliders without a material: PhysX's default. UsdPhysics has none; a bound material's own fallbacks are 0."""
+"""PhysX's default for colliders without a material. UsdPhysics has none; fallbacks of a bound material are 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,8 +246,8 @@ class Collider:
         body: Index in PhysicsScene.bodies, WORLD_BODY for a static one.
         body_from_shape: The shape in its body (in the world for a static one), m.
         shape: The shape that collides.
-        material: The bound material. Where none is bound, MuJoCo's default (friction 1) with MjcCollisionAPI, else
-            None: PhysX's default, friction 0.5 and restitution 0.
+        material: The bound material. Without one, MuJoCo's default (friction 1) with MjcCollisionAPI, else None:
+            PhysX's default, friction 0.5 and restitution 0.
         group: Index of the collision group it is in, -1 for none.
         solver: Solver attributes of the prim by resolved name and in SI units: `margin`, `gap` (m), `condim`,
             `priority`, `solref`, `solimp`, `torsional_friction`, `rolling_friction` (m), `solmix`,

@@ -78,8 +78,8 @@ class GeometryRecord(Record):
     Attributes:
         type_name: Cube, Sphere, Cylinder, Capsule, Cone, Plane or Mesh (or what derives from one); any other type for
             an unknown collider.
-        collider: The prim that is no gprim, mostly above, whose PhysicsCollisionAPI makes this one collide; its own
-            path where it is such a prim, without any gprim; "" otherwise. This record has its values.
+        collider: The prim that is no gprim, mostly above, with the PhysicsCollisionAPI that makes this one collide; its
+            own path where it is such a prim, without any gprim; "" otherwise. This record has its values.
         world_from_prim: Local-to-world matrix, scale included, in stage units.
         detached_at: Nearest prim at or above that resets the transform stack, "" for none: what is above does not
             carry it.
@@ -269,7 +269,7 @@ class PhysicsRecords:
         body_solver_attributes: Every authored property under a vendor's prefix, by path of a rigid body or of a prim
             with PhysicsArticulationRootAPI.
         owners: Targets of physics:simulationOwner, by path of a body or collider that has any.
-        world_velocities: Bodies whose velocities are authored in the axes of the stage, as PhysX writes them.
+        world_velocities: Bodies with velocities in the axes of the stage, as PhysX writes them.
         sensors: By prim path, of every prim with RosTopicAPI that authors any.
         massless_bodies: `usd_ros_bridge:physics:massless_bodies` by path of each default prim, PhysicsScene, and prim
             at or above a body without a mass of its own that authors it.

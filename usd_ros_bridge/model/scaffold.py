@@ -120,7 +120,7 @@ class ScaffoldRequest:
         base: Let the robots float, fix them to the world, or leave them as they are ("").
         ground: Put a ground plane below the robots.
         sensors: Sensors at links.
-        limits: Of differential drives whose wheels get drives, as a robot file names them.
+        limits: Limits of differential drives that a robot file names.
         namespace: Of the robot's context, "" for none; None for the name of its prim.
     """
 

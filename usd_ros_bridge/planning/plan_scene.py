@@ -120,7 +120,7 @@ def _is_stretched(record: CameraRecord, model: CameraModel) -> bool:
 def _report_apertures(
     cameras: Sequence[tuple[CameraRecord, CameraModel]], findings: DiagnosticCollector
 ) -> None:
-    """Report cameras whose vertical aperture is not used: once for all."""
+    """Report, once for all, cameras with a vertical aperture that is not used."""
     if not cameras:
         return
     record, model = cameras[0]

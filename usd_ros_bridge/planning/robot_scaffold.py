@@ -125,7 +125,7 @@ RATE = 50.0
 """Hz of joint states and odometry: those of ros2_controllers' examples and of the bridge's implicit topics."""
 
 ACCELERATION = 1.0
-"""m/s^2: of a differential drive whose wheels get drives, where the robot's own file names none. A wheel that is at its
+"""m/s^2: acceleration limit of a differential drive, unless the robot's own file names one. A wheel that reaches its
 speed in one step throws its robot up."""
 
 MONITOR_RATE = 20.0
@@ -448,7 +448,7 @@ class RobotScaffold:
             linear = ACCELERATION
             origin += f"; {linear:g} m/s^2 is import's own" if limits.source else ""
         if angular is None:
-            # Of the wheels: one that accelerates by the linear limit.
+            # Each wheel then accelerates by the linear limit.
             angular = round(2.0 * linear / drive.separation, 4)
         found = {
             "linear_max_velocity": limits.linear_velocity,
@@ -574,7 +574,7 @@ def plan_scaffold(
         interfaces: Write interfaces; without, the layer has `additions` alone.
         additions: Physics and sensors that the layer adds.
         namespace: Of a robot without a context, "" for none; None for the name of its prim.
-        limits: Of differential drives whose wheels get drives; None where none do.
+        limits: Limits of differential drives; None without drives of wheels.
     """
     additions = additions or Scaffold()
     opinions, decisions = list(additions.opinions), list(additions.decisions)

@@ -50,9 +50,9 @@ can use, and half as much again, as accelerating shifts the load. More makes a r
 OWN_DAMPING = {"wheel": 100.0, "held": 10.0}
 """How much stronger a drive's damping is than the joint's own: a wheel loses 1 % of its speed to it."""
 TYRE_FRICTION = 1.0
-"""Of driven wheels without a material: Gazebo's default, which URDFs are written for. PhysX takes 0.5 for none."""
+"""Friction of driven wheels without a material: Gazebo's default, which URDFs are written for. PhysX's is 0.5."""
 NOMINAL_SPEED = 1.0
-"""m/s: of a robot whose wheels have no limit. A wheel without an effort limit overcomes its own damping up to there."""
+"""m/s: a wheel without limits of speed and effort overcomes its own damping up to there."""
 LEAST_INERTIA = 1e-6
 """kg m^2, kg: of a joint that moves nothing."""
 _DEGREES = 180.0 / math.pi
@@ -289,7 +289,7 @@ class RobotDrives:
             name: Of its prim.
             friction: Static and dynamic.
             mode: How it combines with the material of what is touched, as PhysX has it.
-            colliders: Without a material; nothing is written if there is none.
+            colliders: Colliders without a material; may be empty.
             text: Of the decision, after their bodies.
         """
         if not colliders:

@@ -84,8 +84,8 @@ class Reconciliation:
 def reconcile(rows: list[InterfaceRow], plan: BridgePlan) -> Reconciliation:
     """Compare open interfaces with a plan to come.
 
-    An endpoint stays open if prim, role, name, type, domain and quality of service are the same: its peers notice
-    nothing.
+    An endpoint stays open if prim, role, name, type, domain, quality of service and what it commands are the same: its
+    peers notice nothing.
     """
     result = Reconciliation(plan=plan)
     live = {_key(row.plan, row.kind): row for row in rows if row.is_open}
@@ -110,8 +110,8 @@ def _describe(row: InterfaceRow) -> str:
 
 
 def _key(plan: InterfacePlan, kind: InterfaceKind) -> Hashable:
-    quality = plan.qos if isinstance(plan, TopicPlan) else None
-    return kind, plan.path, plan.role, plan.name, plan.type, plan.domain_id, quality
+    more = (plan.qos, plan.command_interface) if isinstance(plan, TopicPlan) else None
+    return kind, plan.path, plan.role, plan.name, plan.type, plan.domain_id, more
 
 
 def clashes(

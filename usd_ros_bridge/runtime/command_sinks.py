@@ -245,9 +245,8 @@ class JointArray:
             self._target(commands)[[row for row, key in keys if key in self._moved]] = 0.0
 
     def continue_from(self, before: JointArray) -> None:
-        """Know what the sink before has moved: the backend goes on with it."""
-        if before._interface == self._interface:
-            self._moved = self._moved | before._moved
+        """Copy which joints the sink before has moved: the backend keeps its commands."""
+        self._moved = self._moved | before._moved
 
     def _target(self, commands: Commands) -> FloatArray:
         if self._interface == "position":

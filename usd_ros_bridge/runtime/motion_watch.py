@@ -1,6 +1,6 @@
 """Motion watch: say once what no robot does, joint by joint and base by base. It changes nothing.
 
-It reads the state that every backend gives, between two ticks: twice a second as long as nothing is found, then at
+It reads the state that every backend gives, between two ticks: twice a second until it finds something, then at
 20 Hz, and efforts at every read while a joint pushes with full effort.
 """
 
@@ -19,12 +19,12 @@ from usd_ros_bridge.model.controller_schemas import DIFF_DRIVE
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan, DofPlan, JointPlan, RobotPlan
 from usd_ros_bridge.model.state import State
 from usd_ros_bridge.reporting import Report
-from usd_ros_bridge.spatial.transforms import FloatArray, IndexArray, rotate
+from usd_ros_bridge.spatial.transforms import FloatArray, IndexArray, quaternion_conjugate, rotate
 
 BoolArray = NDArray[np.bool_]
 
 _CHECK_NS, _FOUND_NS = 500_000_000, 50_000_000
-"""Time between two checks, nanoseconds: while nothing is found, and while something is."""
+"""Time between two checks, nanoseconds: without a finding, and with one."""
 _BEYOND_NS: Final = 500_000_000
 _FAST_NS: Final = 1_000_000_000
 _SWINGS_NS: Final = 1_000_000_000
@@ -85,8 +85,9 @@ class MotionWatch:
         """Time starts over. No report is repeated."""
         self._due_ns = _NEVER
         self._pushes = False
-        for each in (self._limits, self._efforts, self._bases):
+        for each in (self._limits, self._bases):
             each.lasting.reset()
+        self._efforts.reset()
 
     def _check_joints(self, state: State) -> None:
         """Find joints beyond their limits, and whether efforts must be watched."""
@@ -98,8 +99,7 @@ class MotionWatch:
         np.logical_or(beyond, below, beyond)
         # For few values, numpy's any() takes ten times as long.
         found = 1 in beyond.tobytes()
-        self._limits.lasting.any = self._limits.lasting.any or found
-        if self._limits.lasting.any:
+        if found or self._limits.lasting.any:
             self._limits.check(values[:count], beyond[:count], state.time_ns)
         self._pushes = found and bool(np.count_nonzero(beyond[count:]))
         if not self._pushes and self._efforts.lasting.any:
@@ -179,7 +179,7 @@ class _Limits:
 
 
 class _Bases:
-    """Bases that are faster than their wheels turn: those of differential drives, whose radius is known.
+    """Bases that are faster than their wheels turn: those of differential drives with a known wheel radius.
 
     Attributes:
         rows: (K,) rows of the bases.
@@ -237,7 +237,7 @@ class _Efforts:
     the joint has a velocity, and does not get anywhere.
 
     Attributes:
-        rows: (M,) rows of the joints whose efforts are bounded.
+        rows: (M,) rows of the joints with an effort limit.
         least: (M,) up to where efforts are full ones, N m or N.
         most: (M,) from where on.
         lasting: Since when they swing.
@@ -254,11 +254,15 @@ class _Efforts:
         self._joints = found
         self.rows: IndexArray = np.array([dof.row for _, dof in found], dtype=np.intp)
         self.least, self.most = least[self.rows], most[self.rows]
-        self._effort = np.zeros(len(found))
-        self._position = np.full(len(found), np.nan)
-        self._time_ns = 0
-        self._turned_ns: NDArray[np.int64] = np.full(len(found), -_SWING_NS - 1, dtype=np.int64)
         self.lasting = _Lasting(len(found), _SWINGS_NS)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget what was read: time starts over."""
+        count = self.rows.size
+        self._effort, self._position, self._time_ns = np.zeros(count), np.full(count, np.nan), 0
+        self._turned_ns: NDArray[np.int64] = np.full(count, -_SWING_NS - 1, dtype=np.int64)
+        self.lasting.reset()
 
     def check(self, state: State) -> None:
         """Report joints that have swung for long enough; at every read of the state."""
@@ -310,5 +314,4 @@ def _axle_center(plan: BridgePlan, robot: RobotPlan, wheels: Sequence[int]) -> F
     base = plan.layout.body_pose[robot.base_row]
     joints = [joint for joint in robot.joints for dof in joint.dofs if dof.row in wheels]
     center = np.mean([world_from_joint(plan, joint)[:3] for joint in joints], axis=0) - base[:3]
-    conjugate = base[3:] * (-1.0, -1.0, -1.0, 1.0)
-    return rotate(conjugate, center)
+    return rotate(quaternion_conjugate(base[3:]), center)

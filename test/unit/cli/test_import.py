@@ -74,13 +74,17 @@ def test_a_lone_fault_is_one_line(urdf: Path) -> None:
 XACRO = '<robot name="arm" xmlns:xacro="http://wiki.ros.org/xacro">\n<link name="${1 + 1}"/>\n</robot>'
 
 
-def test_a_xacro_is_expanded_by_what_import_installs(urdf: Path, tmp_path: Path) -> None:
-    """test/robots expands it; here it is said what is missing."""
+def test_a_xacro_without_the_converters_says_what_installs_them(urdf: Path, tmp_path: Path) -> None:
     xacro = urdf.rename(tmp_path / "robot.urdf.xacro")
     xacro.write_text(XACRO, encoding="utf-8")
     (line,) = call_cli("import", xacro, "side:=left").stderr.splitlines()
     assert "`usd_ros_bridge import --install-converter` installs it" in line
     assert files(tmp_path) == {"robot.urdf.xacro"}
+
+
+def test_a_urdf_has_no_arguments(urdf: Path) -> None:
+    (line,) = call_cli("import", urdf, "side:=left").stderr.splitlines()
+    assert line == f"usd_ros_bridge: {urdf} is no xacro: side:=left has no meaning"
 
 
 def test_a_python_without_xacro_is_said(urdf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +174,7 @@ def test_a_directory_of_others_is_refused_before_a_converter_is_needed(urdf: Pat
         (("robot.urdf", "--free-base", "--fix-base"), "--free-base and --fix-base contradict each other"),
         (("robot.urdf", "--package", "arm"), "NAME=DIRECTORY"),
         (("robot.urdf", "--namespace", "no good"), "--namespace 'no good'"),
-        (("robot.urdf", "side:=left"), "is no xacro: side:=left has no meaning"),
+        (("no.urdf.xacro", "side:=left"), "cannot open '/"),
         (("robot.urdf", "left"), "'left' is no argument of a xacro: write NAME:=VALUE"),
     ],
 )

@@ -112,7 +112,8 @@ def test_what_mujoco_makes_of_drives_and_colliders_is_told(rover: BridgePlan) ->
     found = engine_to_json(settings)["mujoco"]
     assert [drive["actuator_because"] for drive in found["drives"]] == ["", ""]
     assert {each["path"] for each in found["contacts"]} == {each.path for each in rover.physics.colliders}
-    assert engine_to_json("not installed") == {}
+    assert engine_to_json("not installed") == {"mujoco": {"unknown": "not installed"}}
+    assert engine_to_json(None) == {}
 
 
 def test_an_asset_that_mujoco_does_not_get_says_why() -> None:

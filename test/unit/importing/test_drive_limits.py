@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,7 @@ def limits(plugin: str, folder: Path) -> DriveLimits:
         ('<plugin filename="libgazebo_ros_imu.so" name="i"><max_velocity>1</max_velocity></plugin>', {}),
     ],
 )
-def test_tags_of_gazebo(plugin: str, expected: dict[str, float], tmp_path: Path) -> None:
+def test_limits_are_read_from_gazebo_plugins(plugin: str, expected: dict[str, float], tmp_path: Path) -> None:
     found = limits(plugin, tmp_path)
     assert found == DriveLimits(**expected, source=found.source)
     assert bool(found.source) == bool(expected)
@@ -81,4 +82,25 @@ def test_parameters_of_ros2_control(path: str, tmp_path: Path) -> None:
 @each_case(("path", "content"), [("rover.yaml", "{"), ("no.yaml", ""), ("package://unknown/rover.yaml", "")])
 def test_parameters_that_cannot_be_read_are_said(path: str, content: str, tmp_path: Path) -> None:
     (tmp_path / "rover.yaml").write_text(content, encoding="utf-8")
+    assert limits(CONTROL.format(path), tmp_path) == DriveLimits(unread=path)
+
+
+@each_case(
+    "content",
+    [
+        "[" * 5000,
+        "\n".join(
+            f"a{n + 1}: &a{n + 1} {{x: *a{n}, y: *a{n}}}" if n else "a1: &a1 {x: 1}" for n in range(40)
+        ),
+        "a: &a {ros__parameters: {left_wheel_names: [l], linear: *a}}",
+    ],
+)
+def test_parameters_that_would_take_a_machine_down_are_not_read(content: str, tmp_path: Path) -> None:
+    (tmp_path / "rover.yaml").write_text(content, encoding="utf-8")
+    assert limits(CONTROL.format("rover.yaml"), tmp_path) == DriveLimits(unread="rover.yaml")
+
+
+@each_case("path", ["/dev/zero", ".", "pipe"])
+def test_parameters_are_a_file(path: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
     assert limits(CONTROL.format(path), tmp_path) == DriveLimits(unread=path)

@@ -174,3 +174,15 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 def test_links_without_names_make_no_loop(tmp_path: Path) -> None:
     found = read(tmp_path, '<robot name="x"><link/><link/><joint/></robot>')
     assert not [each for each in found.diagnostics if each.code == "import.tree"]
+
+
+def test_what_xacro_has_expanded_may_have_its_marks(tmp_path: Path) -> None:
+    """`$${HOME}` in a xacro is `${HOME}` in what it makes."""
+    urdf = tmp_path / "expanded.urdf"
+    urdf.write_text(
+        '<robot name="r"><link name="base"/><gazebo><plugin filename="${HOME}/p.so"/></gazebo></robot>',
+        encoding="utf-8",
+    )
+    assert [each.code for each in read_robot_file(urdf, {}.get).diagnostics] == ["import.xacro"]
+    found = read_robot_file(tmp_path / "robot.xacro", {}.get, urdf=urdf)
+    assert (found.root, found.diagnostics) == ("base", ())

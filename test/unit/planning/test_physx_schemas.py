@@ -89,7 +89,7 @@ def test_a_scaled_body_does_not_scale_its_joints() -> None:
     assert dof.position == pytest.approx(0.1)
 
 
-def test_nor_those_with_several_axes() -> None:
+def test_lengths_of_d6_joints_are_not_scaled() -> None:
     changes = {
         "PhysicsPrismaticJoint": "PhysicsJoint",
         '"PhysicsDriveAPI:linear", "PhysicsJointStateAPI:linear"': '"PhysicsDriveAPI:transX", "PhysicsLimitAPI:transX"',
@@ -355,7 +355,35 @@ def test_a_rack_moves_as_the_pinion_rolls_on_it(side: float, sign: float) -> Non
     assert rule is not None
     # The rim at the rack has the velocity w x r = w * (-side) along X.
     assert rule.multiplier == pytest.approx(sign * 10.0, rel=1e-6)
-    assert math.copysign(1.0, -side) == sign
+
+
+# --- Bodies -------------------------------------------------------------------------------------------------------
+
+
+def test_damping_of_stages() -> None:
+    authored = "float physxRigidBody:linearDamping = 2", "float physxRigidBody:angularDamping = 0.5"
+    (found,) = scene_of(world(body("b", "float physics:mass = 1", *authored))).bodies
+    assert (found.linear_damping, found.angular_damping) == (2.0, 0.5)
+
+
+@each_case(("value", "used"), [("-1", 0.0), ("nan", 0.0), ("inf", 1e9), ("1e30", 1e9)])
+def test_impossible_damping_is_bounded(value: str, used: float) -> None:
+    text = world(body("b", "float physics:mass = 1", f"float physxRigidBody:linearDamping = {value}"))
+    plan = plan_text(text)
+    assert plan.physics.bodies[0].linear_damping == used
+    (finding,) = [each for each in plan.diagnostics if each.code == "1.3.body"]
+    assert (finding.path, finding.attribute) == ("/World/b", "physxRigidBody:linearDamping")
+    assert f"{used:g} is used" in finding.message
+
+
+def test_an_impossible_velocity_of_a_surface() -> None:
+    text = world(
+        body("b", "float physics:mass = 1", "vector3f physxSurfaceVelocity:surfaceVelocity = (inf, 0, 0)")
+    )
+    plan = plan_text(text)
+    assert plan.physics.bodies[0].surface is None
+    (finding,) = [each for each in plan.diagnostics if each.code == "1.3.body"]
+    assert finding.attribute == "physxSurfaceVelocity:surfaceVelocity"
 
 
 # --- What is lost -------------------------------------------------------------------------------------------------

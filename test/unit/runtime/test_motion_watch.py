@@ -277,6 +277,16 @@ def test_a_swing_that_ends_in_between_is_not_said() -> None:
         assert watched.run(0.2, pushing(plan, 1.0, turns=1)) == []
 
 
+def test_time_that_starts_over_forgets_the_last_efforts() -> None:
+    """Turns are stamped: those from before the reset lie in the future, and would make a held object a swing."""
+    plan = gripper().build()
+    watched = Watched(plan)
+    watched.run(0.95, pushing(plan, FULL, turns=1))
+    watched.watch.reset()
+    watched.time_ns = 0
+    assert watched.run(3.0, pushing(plan, -FULL)) == []
+
+
 @pytest.mark.parametrize(("stiff_drives", "said"), [("false", 1), ("true", 0)])
 def test_a_drive_that_its_time_step_cannot_resolve_is_said(stiff_drives: str, said: int) -> None:
     """A finger of 1 kg on a drive of 2e6 N/m and 800 N: actuators swing for ever, rows of the solver come to rest."""

@@ -366,7 +366,6 @@ def make_builder(
     Raises:
         BackendError: A chain of bodies is too long for MuJoCo.
     """
-    _check_chains(scene)
     _check_ground(scene, report)
     if last_spec is None:
         builder = build_spec(scene, report, options=options)
@@ -388,7 +387,11 @@ def build_spec(scene: PhysicsScene, report: Report, *, options: MujocoOptions | 
 
     Returns:
         The specification, to which sites, cameras and sensors may be added before it is compiled.
+
+    Raises:
+        BackendError: A chain of bodies is too long for MuJoCo.
     """
+    _check_chains(scene)
     builder = SpecBuilder(scene, report, options or MujocoOptions())
     set_solver_options(builder.spec, scene, builder.options)
     add_bodies(builder)

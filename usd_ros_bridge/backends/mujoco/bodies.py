@@ -24,9 +24,9 @@ POINT_MOMENT = 1e-12
 SMALLEST_ARMATURE = 1e-9
 """kg m^2 or kg: least inertia of joints that carry no mass at all."""
 _PER_EFFORT = 1e-9
-_NOTHING = 1e-3
-"""kg or kg m^2: greatest mass and moments that a body without mass gets, where its drive is so stiff."""
 """Inertia of such joints per N m or N of their effort limit: MuJoCo fails above 1e10 rad/s^2."""
+_NEGLIGIBLE = 1e-3
+"""kg or kg m^2: greatest mass and moments of a body without mass; a stiffer drive needs armature, too."""
 _THIN = 1e-6
 """Moment of a rod about its axis, as a share of its greatest one."""
 _SHARE = 0.2
@@ -159,8 +159,8 @@ def _stabilize_massless(builder: SpecBuilder) -> None:
 def _stabilize_joint(builder: SpecBuilder, index: int) -> None:
     """Give a body without any mass on it the least inertia with which a time step resolves its joint.
 
-    It is mass, as long as that is as small as nothing: MuJoCo's weights of equality constraints do not count armature,
-    and a mimic joint would not follow.
+    It is mass, as long as that is negligible: MuJoCo's weights of equality constraints leave armature out, and a mimic
+    joint would not follow.
     """
     step, made = builder.spec.option.timestep, builder.bodies[index]
     dofs = [dof for _, joint in builder.tree_joints(builder.scene.bodies[index]) for dof in joint.dofs]
@@ -172,7 +172,7 @@ def _stabilize_joint(builder: SpecBuilder, index: int) -> None:
         least = max(least, effort * _PER_EFFORT, drive / MOST_RATIO if rows else 0.0)
         passive = dof.stiffness * step**2 + dof.damping * step
         armature = max(armature, passive if rows else passive + drive)
-    mass = min(least, _NOTHING)
+    mass = min(least, _NEGLIGIBLE)
     made.mass = max(made.mass, mass)
     made.inertia = np.maximum(made.inertia, mass)
     for joint in made.joints:

@@ -65,7 +65,7 @@ class BodyDamping:
         """Initialize.
 
         Args:
-            compiled: The compiled model; its time step counts.
+            compiled: The compiled model, with its time step.
             bodies: Damped bodies of the scene by body of MuJoCo.
         """
         model = compiled.model
@@ -101,7 +101,7 @@ class MovingSurfaces:
 
         Args:
             compiled: The compiled model.
-            bodies: Indices in the scene of the bodies whose surfaces move.
+            bodies: Indices in the scene of the bodies with moving surfaces.
         """
         model = compiled.model
         self._model = model

@@ -180,8 +180,10 @@ class JointCommands:
         )
         for name in ("_target", "_goal", "_reach", "_target_velocity", "_effort", "_ramped"):
             getattr(self, name)[rows] = getattr(old, name)[old_rows]
+        # A limit may be another one.
+        np.copyto(self._reach, self._max_reach, where=~self._ramped)
         self._any_velocity, self._any_ramped = bool(self._target_velocity.any()), bool(self._ramped.any())
-        self.moving = old.moving
+        self.moving = self._any_ramped or bool(np.count_nonzero(self._target != self._goal))
         self._position.write(self._target)
         self._velocity.write(self._target_velocity)
         self._motor.write(self._effort)
@@ -423,7 +425,7 @@ def _limit(values: FloatArray, largest: FloatArray) -> FloatArray:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Path:
-    """Targets of an interval whose command has positions and velocities: both are those of its end.
+    """Targets of an interval with a command of positions and velocities: both are those of its end.
 
     Steps are shorter than intervals. A target that was held over the interval would be ahead of its time by half of
     it. So each step gets the target of its own time, from the parabola that ends with the command's position and

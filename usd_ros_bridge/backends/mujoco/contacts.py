@@ -24,7 +24,7 @@ from usd_ros_bridge.model.physics import WORLD_BODY, Collider, ContactMaterial, 
 Coefficients = tuple[float, float]
 """Friction and restitution."""
 _OWN_CONTACT = frozenset({"solref", "solimp", "contact_stiffness"})
-"""What a solver's schema says of a contact's spring and damper instead of a restitution."""
+"""Solver attributes for a contact's spring and damper, instead of a restitution."""
 FRICTIONLESS = 1e-5
 """Friction that MuJoCo treats as zero."""
 _STEPS_PER_BOUNCE = 12.0
@@ -155,7 +155,7 @@ def can_touch(builder: SpecBuilder, first: int, second: int) -> bool:
 
 
 def combine_materials(builder: SpecBuilder) -> None:
-    """Add pairs of colliders whose materials are not combined as MuJoCo does: it takes the greater coefficient.
+    """Add pairs of colliders where MuJoCo would combine materials otherwise: it takes the greater coefficient.
 
     Where that would be more than MOST_PAIRS, geoms that move get what their material and that of most static geoms make
     together, and a priority over static ones: only the other pairs are left. Of these, the first MOST_PAIRS are added.
@@ -180,7 +180,7 @@ def combine_materials(builder: SpecBuilder) -> None:
 class _Pairs:
     """Pairs of colliders that may touch, and how MuJoCo would mix their coefficients.
 
-    Colliders with equal materials that are static, or that move, are one class: few classes stand for many pairs.
+    Colliders with equal materials that are static, or that move, are one class, so that few classes are compared.
     """
 
     def __init__(self, builder: SpecBuilder) -> None:

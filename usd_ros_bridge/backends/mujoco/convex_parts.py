@@ -24,6 +24,7 @@ from usd_ros_bridge.backends.mujoco.flat_plates import (
     DEEPEST,
     SLAB,
     THICKEST,
+    extruded,
     moving_spheres,
     plates,
     start_pose,
@@ -136,11 +137,7 @@ def _flat_parts(
         found = plates(builder, collider, mesh, normal, exact=mesh.approximation == "none")
         return [ConvexPart(shape, pose=pose, faithful=False) for shape, pose in found]
     used = np.asarray(mesh.points, dtype=np.float64)[np.unique(mesh.triangles)]
-    return [ConvexPart(_extruded(used + 0.5 * _PLATE * normal, normal, _PLATE), faithful=False)]
-
-
-def _extruded(points: FloatArray, normal: FloatArray, depth: float) -> Mesh:
-    return Mesh(np.vstack([points, points - depth * normal]), np.zeros((0, 3), dtype=np.int32), "convexHull")
+    return [ConvexPart(extruded(used + 0.5 * _PLATE * normal, normal, _PLATE), faithful=False)]
 
 
 def _is_convex(points: FloatArray, triangles: NDArray[np.int32], used: FloatArray) -> bool:
@@ -180,7 +177,7 @@ def _prisms(points: FloatArray, triangles: NDArray[np.int32], down: FloatArray |
     extent = float(np.linalg.norm(np.ptp(corners.reshape(-1, 3), axis=0)))
     depth = min(SLAB * extent, DEEPEST if down is None else THICKEST)
     return [
-        ConvexPart(_extruded(corner, normal / length if down is None else -down, depth), faithful=False)
+        ConvexPart(extruded(corner, normal / length if down is None else -down, depth), faithful=False)
         for corner, normal, length in zip(corners, normals, lengths.tolist(), strict=True)
         if length > (_FLAT * extent) ** 2
     ]

@@ -1,4 +1,4 @@
-"""What MuJoCo makes of an asset's drives and colliders, as numbers to compare with those of another engine."""
+"""Parameters of drives and contacts in MuJoCo's model of an asset, to compare with those of another engine."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ContactSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSettings:
-    """What MuJoCo makes of a scene.
+    """Parameters of MuJoCo's model of a scene.
 
     Attributes:
         version: Of MuJoCo.
@@ -59,7 +59,9 @@ class EngineSettings:
 
 
 def engine_settings(scene: PhysicsScene) -> EngineSettings:
-    """Return what MuJoCo makes of a scene. Meshes are not decomposed: that takes long, and changes no number here.
+    """Return the parameters of MuJoCo's model of a scene.
+
+    Meshes are not decomposed: that takes long, and changes no number here.
 
     Raises:
         BackendError: MuJoCo refuses the scene.

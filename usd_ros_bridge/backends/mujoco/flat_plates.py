@@ -83,13 +83,13 @@ def plates(
     covered = abs(float(np.sum(areas @ normal)))
     if not exact or covered >= _FILLED * _area(outline):
         if not is_planar:
-            return [(_extruded(used, facing * normal, depth), None)]
+            return [(extruded(used, facing * normal, depth), None)]
         return [_plate(outline, center, axes, facing, depth)]
     pieces = _pieces(flat[:, :2], triangles, _PLANAR * extent) if is_planar else None
     if pieces is None:
         least = (_PLANAR * extent) ** 2
         return [
-            (_extruded(corner, facing * normal, depth), None)
+            (extruded(corner, facing * normal, depth), None)
             for corner, area in zip(corners, np.linalg.norm(areas, axis=1).tolist(), strict=True)
             if area > least
         ]
@@ -101,7 +101,7 @@ def _axes(points: FloatArray, triangles: NDArray[np.int32], normal: FloatArray) 
     corners = points[triangles]
     edges = (np.roll(corners, -1, axis=1) - corners).reshape(-1, 3)
     first = edges[int(np.argmax(np.einsum("ij,ij->i", edges, edges)))]
-    # Diagonals of quads are longer than their sides, and nothing is parallel to them.
+    # Diagonals of quads are longer than their sides, but no side is parallel to them.
     outer = _outer_edges(triangles)
     if len(outer):
         sides = points[outer[:, 1]] - points[outer[:, 0]]
@@ -236,10 +236,11 @@ def _plate(polygon: FloatArray, center: FloatArray, axes: FloatArray, facing: fl
             rows = np.array([first, np.cross(normal, first), normal])
             place = make_pose(points.mean(axis=0) - 0.5 * depth * normal, from_rotation_matrix(rows.T))
             return Box((0.5 * float(lengths[0]), 0.5 * float(lengths[1]), 0.5 * depth)), place
-    return _extruded(points, normal, depth), None
+    return extruded(points, normal, depth), None
 
 
-def _extruded(points: FloatArray, normal: FloatArray, depth: float) -> Mesh:
+def extruded(points: FloatArray, normal: FloatArray, depth: float) -> Mesh:
+    """Return a convex prism: `points` (N, 3) on its front, and `depth` (m) against `normal` (3,) behind them."""
     return Mesh(np.vstack([points, points - depth * normal]), np.zeros((0, 3), dtype=np.int32), "convexHull")
 
 

@@ -82,7 +82,9 @@ class MjcfFormat:
         step = given.get("timestep")
         if step is not None and not (math.isfinite(step) and step > 0.0):
             raise OptionError(f"--timestep: {step:g} is no number of seconds above 0")
-        options = MujocoOptions(timestep=step, decompose=not given.get("no_decompose", False))
+        # Drives are actuators in a file: joints without mass need the armature for that.
+        decompose = not given.get("no_decompose", False)
+        options = MujocoOptions(timestep=step, decompose=decompose, stiff_drives=False)
         text, meshes = mjcf_text(context, options, folder=_mesh_folder(context.path))
         if context.path is not None and meshes:
             folder = context.path.parent / _mesh_folder(context.path)

@@ -326,7 +326,7 @@ class DivergenceMonitor:
 
     def begin(self, count: int) -> None:
         """Save the state at the start of an interval of `count` steps."""
-        # What diverged in a single step is seen at its end.
+        # A divergence in a single step is seen at its end.
         if count > 1 or self._mode == "hold":
             self._start = self._simulation.save()
 

@@ -166,7 +166,7 @@ def add_site(body: Any, name: str, body_from_site: FloatArray) -> Any:
 
 
 def damper_tendon(joint: str) -> str:
-    """Return the name of the tendon whose friction row is the damping of a joint with a stiff drive."""
+    """Return the name of the tendon for the damping row of a joint with a stiff drive."""
     return f"{joint}:damper"
 
 

@@ -44,6 +44,8 @@ _LEAST_RANGE: Final = 1e-12
 """N m or N: a row without any range would not exist."""
 _HALF: Final = (0.5, 0.5, 0.001, 0.5, 2.0)
 """Impedance 0.5 makes `R` the tendon's inverse weight."""
+_MOST_MIDDLE: Final = 1e6
+"""N m or N: greatest middle of an effort range; beyond, as with one open end, rounding would be the row's force."""
 _MOST_GROUP: Final = 30
 _FRICTION: Final = int(mujoco.mjtConstraint.mjCNSTR_FRICTION_TENDON)
 
@@ -56,7 +58,7 @@ class SolvedDrive:
         joint: Name of MuJoCo's joint.
         dof: Flattened index of the degree of freedom.
         stiffness: N m/rad or N/m, after acceleration drives are scaled.
-        damping: N m s/rad or N s/m, likewise.
+        damping: N m s/rad or N s/m, after acceleration drives are scaled.
         effort: Least and greatest effort, N m or N; infinite without a limit.
         ratio: Inertia that the implicit drive adds, over that of the joint at the start, `g w`.
         actuator_because: Why the drive is an actuator, "" for a row of the solver.
@@ -113,7 +115,7 @@ def solve_drives(compiled: CompiledModel, *, stiff_drives: bool = True) -> tuple
         limited = bool(model.jnt_actfrclimited[joint])
         least, most = model.jnt_actfrcrange[joint].tolist() if limited else (-np.inf, np.inf)
         ratio = step * (damping + step * stiffness) / float(_inertia(model, address))
-        because = excluded or _excluded_joint(compiled, index, joint)
+        because = excluded or _excluded_joint(compiled, index, joint, (least, most))
         if not because and not ratio > STIFF:
             because = "the time step resolves it"
         found.append(
@@ -135,6 +137,10 @@ def _inertia(model: Any, addresses: Any) -> Any:
     return 1.0 / model.dof_invweight0[addresses] + model.dof_armature[addresses]
 
 
+def _bounded(effort: Any) -> Any:
+    return np.clip(effort, -_UNLIMITED, _UNLIMITED)
+
+
 def _excluded_model(model: Any) -> str:
     """Return why no drive of a model can be a row, "" if it can."""
     if model.opt.integrator == mujoco.mjtIntegrator.mjINT_RK4:
@@ -152,7 +158,9 @@ def _excluded_model(model: Any) -> str:
     return ""
 
 
-def _excluded_joint(compiled: CompiledModel, index: int, joint: int) -> str:
+def _excluded_joint(compiled: CompiledModel, index: int, joint: int, effort: tuple[float, float]) -> str:
+    if abs(_bounded(effort[0]) + _bounded(effort[1])) > 2.0 * _MOST_MIDDLE:
+        return "its effort is limited to one side"
     if compiled.motor_actuator[index] < 0:
         return "actuators of the asset act on the joint"
     if compiled.model.jnt_actgravcomp[joint]:
@@ -183,8 +191,8 @@ class StiffDrives:
         addresses = compiled.dof_of_dof[self.dofs]
         stiffness, damping = (np.array([getattr(each, name) for each in drives]) for name in _GAINS)
         self._least, self._most = (np.array([each.effort[end] for each in drives]) for end in (0, 1))
-        # The solver's range is symmetric: the middle of an asymmetric one is applied beside it.
-        least, most = (np.clip(end, -_UNLIMITED, _UNLIMITED) for end in (self._least, self._most))
+        # The solver's range is symmetric: the middle of an asymmetric one is applied in addition.
+        least, most = _bounded(self._least), _bounded(self._most)
         self._middle, half = 0.5 * (least + most), 0.5 * (most - least)
         added = step * (damping + step * stiffness)
         in_solver = np.minimum(added, MOST_RATIO * _inertia(model, addresses))
@@ -221,7 +229,8 @@ class StiffDrives:
         self._pulled, self._terms = np.empty(len(drives)), np.empty((3, len(drives)))
         self.effort: FloatArray = np.zeros(len(drives))
         self._has_effort = False
-        self._first, self._rows = 0, slice(0)
+        self._rows = slice(0)
+        self._first = 0
 
     def find_rows(self) -> None:
         """Find the first row after those of equality constraints. It stays: frictions come before all that varies."""

@@ -1,7 +1,7 @@
 """Gears and racks of PhysX's schema as mimic rules: one of their two joints follows the other one.
 
-PhysX constrains the velocities of two bodies about the axes of their joints. A rule between the joints is the same if
-what carries the gears stands still, and is what real gears do on a carrier that moves.
+PhysX constrains the velocities of two bodies about the axes of their joints. A rule between the joints is the same for
+a fixed carrier of the gears, and is what real gears do on a moving one.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def plan_gears(
                 "1.3.gear",
                 record.path,
                 f"{fault}; it connects nothing",
-                "name two movable joints, of each of which one body is a body of this joint, and a ratio but 0",
+                "name two movable joints that share a body with this joint each, and a ratio other than 0",
                 attribute=_RATIOS[type(record)] if "ratio" in fault else "",
             )
             continue

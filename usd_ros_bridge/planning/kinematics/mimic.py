@@ -225,7 +225,7 @@ def _add_gears(
     paths: dict[int, str],
     findings: DiagnosticCollector,
 ) -> None:
-    """Add the rules of gears whose joints `rows` has."""
+    """Add the rules of gears between joints of `rows`."""
     for gear in gears:
         if gear.follower not in rows:
             continue

@@ -237,7 +237,7 @@ class Found(NamedTuple):
 def find_authored(
     record: JointRecord, wanted: Property, axis: DofAxis, *, solvers: Sequence[str], units: Units
 ) -> Found | None:
-    """Return the authored value that `resolve` uses, None where nothing is authored; arguments as there."""
+    """Return the authored value that `resolve` uses, None without one; arguments as there."""
     authored = record.solver_attributes
     if not authored:
         return None
@@ -594,7 +594,7 @@ BODY: Final[Table] = {
     "surface_angular_velocity": {"physx": Attribute("physxSurfaceVelocity:surfaceAngularVelocity", _triple)},
     "gravity_compensation": {"mjc": Attribute("mjc:gravcomp", _finite, also="mjc:body:gravcomp")},
 }
-"""Of a rigid body. Numbers may be none that can be used: planning reports them."""
+"""Attributes of rigid bodies. Planning reports numbers that cannot be used."""
 
 
 def resolve_all(

@@ -41,7 +41,7 @@ from usd_ros_bridge.spatial.transforms import FloatArray, compose, relative, to_
 _MUJOCO_MIXES: Final = {"friction_combine": "max", "restitution_combine": "max"}
 """How MuJoCo combines what two colliders say, which is what MjcCollisionAPI is authored for."""
 _MUJOCO_MATERIAL: Final = ContactMaterial(static_friction=1.0, dynamic_friction=1.0)
-"""What MuJoCo's own default is, where MjcCollisionAPI is applied and no material is bound."""
+"""MuJoCo's own default, for MjcCollisionAPI without a bound material."""
 
 
 @dataclass(slots=True, eq=False)

@@ -54,7 +54,7 @@ class ColliderMass:
         body_from_prim: (4, 4) where the prim's own axes are: a mass of its own is authored in them.
         scale: (3,) world scale of the prim.
         record: PhysicsMassAPI on the collider itself or its compound, None where it is not applied.
-        compound: The compound collider whose `record` and mass it shares with other parts, "" for none.
+        compound: The compound collider; its parts share `record` and mass. "" for none.
         density: Of the bound material, in stage units; 0 for none.
         model: How the mass is distributed.
         thickness: m, of the wall of a shell; 0 for a surface.

@@ -168,7 +168,7 @@ class SceneOwners:
         solvers: Sequence[str],
         findings: DiagnosticCollector,
     ) -> float:
-        # What is wrong with the first scene's has been reported.
+        # Faults of the first scene's gravity have been reported.
         reported = DiagnosticCollector() if path == self._first else findings
         own = np.array(_own_gravity(self._scenes[path], index.units, solvers, reported))
         first = np.array(settings.gravity)

@@ -91,7 +91,7 @@ DEGRADED: Final[Mapping[str, tuple[Any, str]]] = {
     "physxRigidBody:retainAccelerations": (False, "forces act for one step"),
     "physxRigidBody:solveContact": (True, "contacts push the body"),
 }
-"""What PhysX' schemas say of bodies and is not simulated: the value that says nothing, and what is done instead."""
+"""Attributes of PhysX's bodies that are not simulated: the value without an effect, and what is done instead."""
 
 _FRICTION: Final = ("newton:friction", "mjc:frictionloss")
 _OF_AXIS: Final = "physxJointAxis:"

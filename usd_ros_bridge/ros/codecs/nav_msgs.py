@@ -21,8 +21,8 @@ _UNTURNED = (0.0, 0.0, 0.0, 1.0)
 def encode_odometry(topic: TopicPlan, plan: BridgePlan) -> Encoding:
     """Odometry: what a drive's controller measures for a topic that the drive names, else the true motion of the body.
 
-    The pose is that of the child frame since the start (REP 105), the twist is in the child frame; covariances that
-    nobody gives stay zero.
+    The pose is that of the child frame since the start (REP 105), the twist is in the child frame; covariances
+    without a source stay zero.
     """
     row = topic.body
     driven = any(topic.path in each.interfaces for each in plan.controllers)

@@ -252,7 +252,7 @@ def arc_diagnostics(
 
 _MOVE_OUT = "author or reference them outside of the payload; leave geometry and materials to it"
 _KEEP_LOADED = "leave payloads loaded: the converter puts links and joints there"
-"""Nobody edits what a converter writes: to each user of `import` this would be a warning to live with."""
+"""Remedy for files of a converter, which users do not edit: only an info."""
 
 
 def _interfaces_behind(stage: Usd.Stage, found: Iterable[tuple[str, str]]) -> Iterator[Diagnostic]:

@@ -642,7 +642,7 @@ class PhysicsReader:
                 fields["skin"] = read_skin(
                     source, appearance, flip=flip, triangles=len(mesh.triangles), diagnostics=self.diagnostics
                 )
-        # What the prim above says of a part comes first, as if it were authored on the part.
+        # Attributes of the prim above have precedence, as if they were authored on the part.
         compound = geometry.compound
         bearers = [(source, kind)] if compound is None else [(compound.source, compound.kind), (source, kind)]
         if geometry.collides:
@@ -723,8 +723,8 @@ class PhysicsReader:
 def _has_world_velocities(source: PrimProperties) -> bool:
     """Return whether a body's velocities are in the axes of the stage, not in its own as UsdPhysics has them.
 
-    PhysX says so in customData of the prim: `dictionary physics = {bool localSpaceVelocities = 0}`. It counts on the
-    attributes, too.
+    PhysX says so in customData of the prim: `dictionary physics = {bool localSpaceVelocities = 0}`. It is also
+    read from the attributes.
     """
     authored = [prop for name in _VELOCITIES if (prop := source.properties.get(name)) is not None]
     return bool(authored) and any(

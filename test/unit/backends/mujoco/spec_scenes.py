@@ -63,6 +63,14 @@ def run(model: Any, data: Any, seconds: float) -> None:
     mujoco.mj_forward(model, data)
 
 
+def mass_matrix(model: Any, data: Any) -> FloatArray:
+    """Returns the mass matrix (nv, nv) of the state that was computed last."""
+    full = np.zeros((model.nv, model.nv))
+    for row, unit in zip(full, np.eye(model.nv), strict=True):
+        mujoco.mj_mulM(model, data, row, unit)
+    return full
+
+
 def body_pose(compiled: CompiledModel, data: Any, body: int) -> FloatArray:
     """Returns `world_from_body` (7,)."""
     found = compiled.body_ids[body]

@@ -220,7 +220,7 @@ def test_the_step_can_be_chosen() -> None:
             exported(plan, None, timestep=step)
 
 
-def test_what_no_model_has_is_said() -> None:
+def test_damping_and_moving_surfaces_are_named_as_lost() -> None:
     damped, belt = (
         "float physxRigidBody:linearDamping = 0.5",
         "vector3f physxSurfaceVelocity:surfaceVelocity = (1, 0, 0)",

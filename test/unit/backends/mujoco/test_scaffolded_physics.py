@@ -23,7 +23,7 @@ from contextlib import closing
 import mujoco
 from open_backend import Opened
 from scaffolding import HEADER, body, cart, joint, robot, scaffold, without_layer
-from spec_scenes import Reports, simulated
+from spec_scenes import Reports, mass_matrix, simulated
 
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.plan import BridgePlan
@@ -62,9 +62,8 @@ def written(text: str, folder: Path, *options: str, name: str = "robot") -> Brid
 
 def inertia_by_mujoco(compiled: Any, model: Any, data: Any, joint: int) -> float:
     """The entry of the mass matrix for a joint and all that follows it."""
-    matrix = np.zeros((model.nv, model.nv))
     mujoco.mj_forward(model, data)
-    mujoco.mj_fullM(model, matrix, data.qM) if hasattr(data, "qM") else mujoco.mj_fullM(model, data, matrix)
+    matrix = mass_matrix(model, data)
     direction = np.zeros(model.nv)
     for number, each in enumerate(compiled.scene.joints):
         factor, leader = 1.0, number

@@ -11,10 +11,13 @@ import pytest
 
 pytest.importorskip("mujoco", reason="mujoco is not installed")
 
+from open_backend import arm, with_physics
+
 from open_backends import OpenBackend
 from usd_ros_bridge import load_plan
 from usd_ros_bridge.backends.base import StateTransferBackend
 from usd_ros_bridge.backends.mujoco.backend import MujocoBackend
+from usd_ros_bridge.model.physics import Drive
 from usd_ros_bridge.model.state import Commands
 from usd_ros_bridge.usd import open_stage
 from usd_ros_bridge.usd.edit.spawn import Spawner
@@ -108,3 +111,42 @@ def test_reset_of_a_successor_is_the_asset_at_rest():
     np.testing.assert_array_equal(second.entity_state("/World/rover").pose, rest)
     first.close()
     second.close()
+
+
+def driven_arm(targets, **options):
+    """An arm without gravity whose drives have targets; a second target adds a second joint."""
+    builder = arm(**options)
+    for name in list(targets)[1:]:
+        robot = builder.robots[0]
+        robot.body(f"{name}_link")
+        robot.joint(name, "link", f"{name}_link", axis="Y", **options)
+    drives = {
+        name: Drive(stiffness=1e4, damping=1e2, target_position=target) for name, target in targets.items()
+    }
+    return with_physics(builder.build(), drives=drives)
+
+
+def followed(before, after, steps, commands=None):
+    """The state of a backend on a plan that goes on from one on another plan for some steps."""
+    first = opened(before)
+    first.step(first.capabilities.step_ns, commands or Commands(before.layout))
+    second = opened(after, first.new_instance())
+    second.transfer_state(first)
+    return run(second, after, steps)
+
+
+def test_a_joint_that_is_added_goes_to_its_authored_target():
+    before, after = (
+        driven_arm(targets, max_velocity=1.0) for targets in ({"elbow": 0.0}, {"elbow": 0.0, "wrist": 0.3})
+    )
+    state = followed(before, after, 400)
+    assert state.joint_position[after.layout.dofs.index("wrist")] == pytest.approx(0.3, abs=1e-3)
+
+
+@pytest.mark.parametrize(("fastest", "expected"), [(0.5, 0.2), (2.0, 0.8), (np.inf, 1.0)])
+def test_a_changed_maximum_velocity_is_that_of_the_target_on_its_way(fastest, expected):
+    before, after = (driven_arm({"elbow": 0.0}, max_velocity=limit) for limit in (1.0, fastest))
+    commands = Commands(before.layout)
+    commands.joint_position[:] = 1.0
+    state = followed(before, after, 200, commands)
+    assert state.joint_position[0] == pytest.approx(expected, abs=0.06)
