@@ -145,7 +145,7 @@ def _plan_robots(
     cameras = {camera_at(draft.path) for draft in interfaces if draft.kind == "topic"}
     scene = plan_scene(records, cameras, kinematics, body_rows, options.schema_resolvers, index, findings)
     topics, services, actions = InterfacePlacer(
-        index, robots, frames, robot_joints, body_rows, scene, options
+        index, robots, frames, robot_joints, body_rows, scene, options, findings
     ).place(interfaces)
     topics = narrow_to_broadcasters(topics, controllers)
     topics = with_forward_commands(topics, index, kinematics, robot_joints, bases, findings)

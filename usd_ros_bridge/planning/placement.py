@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.controller_schemas import JOINT_STATE_BROADCASTER
 from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.message_types import JOINT_STATE, ODOMETRY, message_type
@@ -21,7 +22,7 @@ from usd_ros_bridge.model.plan import (
 )
 from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning.frames import PlacedFrames
-from usd_ros_bridge.planning.interfaces import InterfaceDraft
+from usd_ros_bridge.planning.interfaces import CHILD, InterfaceDraft
 from usd_ros_bridge.planning.names import Nearest
 from usd_ros_bridge.planning.robot_joints import RobotJoints
 from usd_ros_bridge.planning.stage_index import StageIndex, as_poses
@@ -99,6 +100,7 @@ class InterfacePlacer:
     body_rows: Mapping[str, int]
     scene: Scene
     options: PlanOptions
+    findings: DiagnosticCollector
     body_paths: Sequence[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -217,4 +219,14 @@ class InterfacePlacer:
             return draft.child_frame_id, IDENTITY_POSE
         child = header_prefix("" if robot is None else robot.namespace, self.options) + frame.id
         carried = body in self.body_rows and frame.carrier == self.body_rows[body]
+        if draft.child_frame_id and body in self.body_rows and not carried:
+            self.findings.warning(
+                "2.4.child_frame_id",
+                draft.path,
+                f"the frame {quoted(draft.child_frame_id)} does not move with {body}, whose motion this is; it is not "
+                "used",
+                "name a frame of the body, or move the interface to the other one",
+                attribute=CHILD,
+            )
+            return self._child(replace(draft, child_frame_id=""), robot, body)
         return child, frame.carrier_from_frame if carried else IDENTITY_POSE

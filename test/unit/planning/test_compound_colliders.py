@@ -270,3 +270,44 @@ def test_edits_of_the_prim_above_count_when_the_stage_is_read_again() -> None:
     assert named(plan) == {}
     stage.GetPrimAtPath("/World/link/parts").AddAppliedSchema("PhysicsCollisionAPI")
     assert list(named(reread(plan, PlanOptions())())) == ["link/parts/cube"]
+
+
+def test_a_mass_of_the_prim_above_is_shared_among_the_bodies_of_its_parts() -> None:
+    parts = [body(name, "double size = 0.2", schemas="", kind="Cube") for name in ("one", "two")]
+    scene = scene_of(
+        world(prim("Xform", "pair", "PhysicsCollisionAPI PhysicsMassAPI", "float physics:mass = 6", *parts))
+    )
+    assert [each.inertial.mass for each in scene.bodies] == pytest.approx([3.0, 3.0])
+
+
+def test_a_mass_that_cannot_be_used_is_reported_as_authored() -> None:
+    above = "PhysicsCollisionAPI PhysicsMassAPI"
+    parts = prim("Xform", "parts", above, "float physics:mass = -6", CUBE, prim("Cube", "other"))
+    found = findings(plan_text(world(body("link", parts))), "1.3.mass")
+    assert {each.path for each in found} == {"/World/link/parts"}
+    assert all("-6.0" in each.message for each in found)
+
+
+def test_what_a_collection_names_elsewhere_is_of_the_body_of_the_prim_above() -> None:
+    merged = MERGED % f"{INCLUDES} = [<{LINK}/merged/one>, </World/other>]"
+    merged = merged.replace('"PhysicsCollisionAPI",', '"PhysicsCollisionAPI", "PhysicsMassAPI",').replace(
+        "def Cube", "float physics:mass = 2\ndef Cube", 1
+    )
+    plan = plan_text(world(body("link", merged), prim("Cube", "other")))
+    assert plan.physics is not None
+    assert paths(plan.physics) == [("/World/link/merged/one", 0), ("/World/other", 0)]
+    assert plan.physics.bodies[0].inertial.mass == pytest.approx(2.0)
+    assert findings(plan, "1.3.mass.place") == []
+
+
+def test_only_what_collides_is_counted() -> None:
+    off = "bool physics:collisionEnabled = 0"
+    assert (
+        findings(plan_text(world(body("link", prim("Xform", "a", COLLIDES, off, CUBE)))), "1.3.collision_api")
+        == []
+    )
+    inner = prim("Xform", "inner", COLLIDES, off, prim("Cube", "off"))
+    (found,) = findings(
+        plan_text(world(body("link", prim("Xform", "outer", COLLIDES, CUBE, inner)))), "1.3.collision_api"
+    )
+    assert "(1 gprims)" in found.message

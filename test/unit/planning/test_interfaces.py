@@ -377,6 +377,19 @@ def test_odometry_has_the_child_frame_that_is_authored() -> None:
     assert [each.path[-1] for each in found(plan, "2.4.child_frame_id")] == ["d", "u", "e"]
 
 
+def test_odometry_is_of_its_own_body() -> None:
+    stage = Stage()
+    stage.context()
+    stage.body("/robot/base")
+    stage.body("/robot/wheel")
+    stage.joint("/robot/axle", "/robot/base", "/robot/wheel")
+    stage.topic("/robot/base/odom", "nav_msgs/msg/Odometry", child_frame_id="wheel")
+    plan = stage.plan(tf_output="global")
+    assert plan.topics[0].child_frame_id == "robot/base"
+    (finding,) = found(plan, "2.4.child_frame_id")
+    assert (finding.severity, finding.path) == ("warning", "/robot/base/odom")
+
+
 def sensors() -> Stage:
     stage = arm()
     stage.frame("/robot/link_1/sensor_frame", (0.1, 0.0, 0.0))

@@ -299,6 +299,34 @@ def test_gears_that_connect_nothing_are_reported(
     assert all(dof.mimic is None for each in plan.physics.joints for dof in each.dofs)
 
 
+def test_a_gear_may_name_prims_of_its_bodies() -> None:
+    text = geared("float physics:gearRatio = 2").replace(
+        "rel physics:body0 = </World/robot/a>", "rel physics:body0 = </World/robot/a/shape>", 1
+    )
+    assert "/a/shape" in text
+    plan = plan_text(text.replace(link("a"), link("a", prim("Xform", "shape"))))
+    assert findings(plan, "1.3.gear") == []
+    assert joints(plan.physics)["h1"].dofs[0].mimic is not None
+
+
+@each_case(
+    ("old", "new", "said"),
+    [
+        (
+            'PhysicsRevoluteJoint "h0"',
+            'PhysicsPrismaticJoint "h0"',
+            "h0' is no movable joint that turns about",
+        ),
+        ("hinge1 = </World/robot/h1>", "hinge1 = </World/robot/h0>", "h0' is both of its joints"),
+    ],
+)
+def test_a_gear_is_of_two_hinges(old: str, new: str, said: str) -> None:
+    text = geared("float physics:gearRatio = 2")
+    assert old in text
+    (finding,) = findings(plan_text(text.replace(old, new)), "1.3.gear")
+    assert said in finding.message
+
+
 def test_a_disabled_gear_connects_nothing() -> None:
     scene = scene_of(geared("bool physics:jointEnabled = 0"))
     assert all(dof.mimic is None for each in scene.joints for dof in each.dofs)
@@ -434,3 +462,67 @@ def test_a_belt_that_is_no_body_is_still() -> None:
     moving = body("belt", velocity, BALL)
     assert degraded(world(moving)) == []
     assert bodies(scene_of(world(moving)))["belt"].surface is not None
+
+
+def test_a_belt_that_collides_itself_moves_and_its_parts_are_not_reported() -> None:
+    belt = body(
+        "belt", "bool physics:kinematicEnabled = 1", "vector3f physxSurfaceVelocity:surfaceVelocity = (1, 0, 0)",
+        prim("Cube", "part"), schemas="PhysicsCollisionAPI PhysxSurfaceVelocityAPI",
+    )  # fmt: skip
+    plan = plan_text(world(belt))
+    assert plan.physics.bodies[0].surface is not None
+    assert findings(plan, "1.4.degraded") == []
+
+
+@each_case(
+    ("authored", "on_a_body"),
+    [
+        ("float physxSurfaceVelocity:surfaceVelocity = 3", False),
+        ("bool physxSurfaceVelocity:surfaceVelocity = 1", False),
+        ("float2 physxSurfaceVelocity:surfaceVelocity = (1, 2)", True),
+        ('string physxRigidBody:linearDamping = "much"', True),
+    ],
+)
+def test_values_of_another_type_are_reported_on_bodies(authored: str, on_a_body: bool) -> None:
+    cube = prim("Cube", "cube", "PhysicsCollisionAPI" + " PhysicsRigidBodyAPI" * on_a_body, authored)
+    found = findings(plan_text(world(cube)), "1.3.body")
+    assert [each.severity for each in found] == ["error"] * on_a_body
+
+
+def test_a_combine_mode_that_physx_does_not_have_is_reported() -> None:
+    material = prim(
+        "Material", "ice", "PhysicsMaterialAPI PhysxMaterialAPI",
+        'uniform token physxMaterial:frictionCombineMode = "avrage"',
+    )  # fmt: skip
+    cube = prim(
+        "Cube", "cube", "PhysicsCollisionAPI MaterialBindingAPI", "rel material:binding = </World/ice>"
+    )
+    plan = plan_text(world(material, cube))
+    (found,) = findings(plan, "1.3.material")
+    assert (found.severity, found.path) == ("error", "/World/ice")
+    assert "average" in found.remedy
+    assert "friction_combine" not in plan.physics.colliders[0].solver
+
+
+def test_a_maximum_force_that_cannot_be_used_leaves_the_limit_of_the_joint() -> None:
+    for force in ("nan", "-5"):
+        hinge = prim(
+            "PhysicsRevoluteJoint", "hinge", "PhysicsDriveAPI:angular", *ends("base", "a"),
+            f"float drive:angular:physics:maxForce = {force}", "float newton:effortLimit = 5",
+        )  # fmt: skip
+        plan = plan_text(robot(link("base"), link("a"), hinge))
+        assert plan.robots[0].joints[0].dofs[0].max_effort == 5.0
+        assert [each.severity for each in findings(plan, "1.3.drive")] == ["error"]
+        assert findings(plan, "1.3.limits") == []
+
+
+def test_other_frictions_than_physx_s_are_all_that_acts() -> None:
+    axis = "PhysxJointAxisAPI:rotX"
+    name = "physxJointAxis:rotX"
+    physx = [
+        f"float {name}:{kind}FrictionEffort = {value}" for kind, value in (("static", 2), ("dynamic", 1))
+    ]
+    hinge = prim(
+        "PhysicsRevoluteJoint", "hinge", axis, *ends("base", "a"), *physx, "float newton:friction = 3"
+    )
+    assert findings(plan_text(robot(link("base"), link("a"), hinge)), "1.4.degraded") == []

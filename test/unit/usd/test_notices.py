@@ -114,6 +114,24 @@ def test_every_transform_counts_on_a_stage_of_the_bridges_own() -> None:
     heard.listener.close()
 
 
+def test_the_speed_of_a_belt_counts_on_a_stage_of_the_bridges_own(heard: Heard) -> None:
+    own = Heard(owned=True)
+    for each, kinematic, expected in ((own, True, 2), (own, False, 0), (heard, True, 0)):
+        body = UsdPhysics.RigidBodyAPI(each.prim("/world/robot/link"))
+        body.CreateKinematicEnabledAttr().Set(kinematic)
+        body.CreateVelocityAttr().Set((0, 0, 0))
+        body.CreateAngularVelocityAttr().Set((0, 0, 0))
+        each.listener.take()
+        body.GetVelocityAttr().Set((1, 0, 0))
+        body.GetAngularVelocityAttr().Set((0, 0, 1))
+        assert len(each.listener.take()) == expected
+    own.prim("/world/robot/link").SetCustomDataByKey("physics:localSpaceVelocities", False)
+    assert own.listener.take() == {"/world/robot/link"}
+    own.prim("/world/robot").SetCustomDataByKey("physics:localSpaceVelocities", False)
+    assert own.listener.take() == frozenset()
+    own.listener.close()
+
+
 def test_own_edits_are_not_noticed_those_of_other_threads_are(heard: Heard) -> None:
     with heard.listener.own_edits():
         heard.stage.DefinePrim("/own")

@@ -221,7 +221,9 @@ def _complete(
         bound = drive.max_force * units.kilograms * units.meters**power
         # What bounds the joint bounds the drive, too; a URDF's limit is what its drive was made of.
         joint = resolve(record, "effort_limit", axis, solvers=solvers, units=units)
-        effort = bound if joint is None or not joint >= 0.0 else min(bound, joint)
+        # A bound that cannot be used is reported with the drive.
+        usable = [each for each in (bound, joint) if each is not None and each >= 0.0]
+        effort = min(usable) if usable else joint
     if position is not None and not abs(position) <= MAX_MAGNITUDE:
         findings.error(
             "1.3.state",

@@ -85,9 +85,14 @@ def plan_gears(
     for record in index.records.gears:
         if record.enabled is False:
             continue
-        ends = [_end(record, targets, rows, joints, motions) for targets in _joints_of(record)]
+        bodies = {index.body_at(each) for each in (*(record.body0 or ()), *(record.body1 or ()))} - {""}
+        ends = [
+            _end(targets, motion, bodies, rows, joints, motions) for targets, motion in _joints_of(record)
+        ]
         first, second = (end if isinstance(end, _End) else None for end in ends)
         fault = next((end for end in ends if isinstance(end, str)), "")
+        if first is not None and second is not None and first.row == second.row:
+            fault = f"{quoted(first.joint.path)} is both of its joints"
         ratio = _ratio(record, first, second, solver, index)
         if not fault and not (math.isfinite(ratio) and ratio):
             fault = f"its ratio {quoted(_authored_ratio(record))} cannot be used"
@@ -137,10 +142,14 @@ _RATIOS: Mapping[type[GearRecord | RackRecord], str] = {
 }
 
 
-def _joints_of(record: GearRecord | RackRecord) -> tuple[tuple[str, ...], tuple[str, ...]]:
+_KINDS: Mapping[str, str] = {"rot": "turns about", "trans": "slides along"}
+
+
+def _joints_of(record: GearRecord | RackRecord) -> tuple[tuple[Sequence[str], str], ...]:
+    """Return what names each of a gear's joints, and the beginning of the degree of freedom that it must have."""
     if isinstance(record, GearRecord):
-        return record.hinge0 or (), record.hinge1 or ()
-    return record.prismatic or (), record.hinge or ()
+        return (record.hinge0 or (), "rot"), (record.hinge1 or (), "rot")
+    return (record.prismatic or (), "trans"), (record.hinge or (), "rot")
 
 
 def _authored_ratio(record: GearRecord | RackRecord) -> float:
@@ -149,21 +158,30 @@ def _authored_ratio(record: GearRecord | RackRecord) -> float:
 
 
 def _end(
-    record: GearRecord | RackRecord,
     targets: Sequence[str],
+    motion: str,
+    bodies: Container[str],
     rows: Mapping[str, int],
     joints: Sequence[TreeJoint],
     motions: Sequence[Sequence[FreeAxis]],
 ) -> _End | str:
-    """Return one of a gear's joints, or what is wrong with it."""
+    """Return one of a gear's joints, or what is wrong with it.
+
+    Args:
+        targets: What names it.
+        motion: Beginning of the degree of freedom that it must have.
+        bodies: The gear's.
+        rows: Row of each joint by path.
+        joints: All joints.
+        motions: Degrees of freedom of each.
+    """
     target = targets[0] if targets else ""
     row = rows.get(target, -1)
-    if row < 0 or len(motions[row]) != 1:
-        return f"{quoted(target)} is no movable joint with one axis"
+    if row < 0 or len(motions[row]) != 1 or not motions[row][0].axis.startswith(motion):
+        return f"{quoted(target)} is no movable joint that {_KINDS[motion]} one axis"
     joint = joints[row]
-    ends = {*(record.body0 or ()), *(record.body1 or ())}
     # As PhysX: the first end that is a body of the gear.
-    sign = -1.0 if joint.body0 in ends else 1.0 if joint.body1 in ends else 0.0
+    sign = -1.0 if joint.body0 in bodies else 1.0 if joint.body1 in bodies else 0.0
     if not sign:
         return f"no body of {quoted(target)} is its physics:body0 or physics:body1"
     return _End(joint, row, motions[row][0], sign)

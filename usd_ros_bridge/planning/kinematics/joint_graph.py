@@ -188,10 +188,11 @@ def _report_root(joint: TreeJoint, findings: DiagnosticCollector) -> None:
         findings.info(
             "1.3.articulation",
             joint.path,
-            "a PhysicsJoint without limits is the root of the articulation: the base is fixed, as in PhysX and Newton",
+            "a PhysicsJoint without limits is the root of the articulation: the body that it holds is fixed, as in "
+            "PhysX and Newton",
             "use a PhysicsFixedJoint",
         )
-    elif ARTICULATION_ROOT in joint.record.applied:
+    elif ARTICULATION_ROOT in joint.record.applied and joint.record.limits:
         findings.warning(
             "1.3.articulation",
             joint.path,

@@ -231,7 +231,11 @@ def _add_gears(
             continue
         row, leader = rows[gear.follower], rows.get(gear.leader)
         if leader is None or row in direct:
-            what = "its joints are in two robots" if leader is None else "a mimic rule moves the same joint"
+            what = (
+                "one of its joints is in another robot, or closes a loop"
+                if leader is None
+                else "a mimic rule moves the same joint"
+            )
             findings.error("1.3.gear", gear.path, f"{what}; it connects nothing", "use one of the two")
             continue
         paths[row] = gear.follower

@@ -375,7 +375,7 @@ def _vector(value: Any) -> tuple[float, ...] | None:
     return found if found is not None and len(found) == 3 else None
 
 
-def _triple(value: Any) -> tuple[float, ...] | None:
+def triple(value: Any) -> tuple[float, ...] | None:
     """Return three numbers, finite or not."""
     found = [number(each) for each in value] if isinstance(value, (tuple, list)) else []
     return None if len(found) != 3 or None in found else tuple(found)  # type: ignore[arg-type]
@@ -525,6 +525,9 @@ COLLIDER: Final[Table] = {
 """Of a prim with PhysicsCollisionAPI: `margin` is how far apart surfaces are held, `gap` from how much further on
 contacts are found, both in m."""
 
+COMBINE_MODES: Final = ("average", "min", "multiply", "max")
+"""How PhysX combines the coefficients of two materials; where they differ, the one that comes last here wins."""
+
 # newton-usd-schemas 0.6 (NewtonMaterialAPI), PhysxSchema (PhysxMaterialAPI), MuJoCo's mjcPhysics (MjcMaterialAPI).
 MATERIAL: Final[Table] = {
     "torsional_friction": {
@@ -590,8 +593,8 @@ BODY: Final[Table] = {
     "angular_damping": {"physx": Attribute("physxRigidBody:angularDamping", number)},
     "surface_enabled": {"physx": Attribute("physxSurfaceVelocity:surfaceVelocityEnabled", _flag)},
     "surface_in_own_axes": {"physx": Attribute("physxSurfaceVelocity:surfaceVelocityLocalSpace", _flag)},
-    "surface_velocity": {"physx": Attribute("physxSurfaceVelocity:surfaceVelocity", _triple)},
-    "surface_angular_velocity": {"physx": Attribute("physxSurfaceVelocity:surfaceAngularVelocity", _triple)},
+    "surface_velocity": {"physx": Attribute("physxSurfaceVelocity:surfaceVelocity", triple)},
+    "surface_angular_velocity": {"physx": Attribute("physxSurfaceVelocity:surfaceAngularVelocity", triple)},
     "gravity_compensation": {"mjc": Attribute("mjc:gravcomp", _finite, also="mjc:body:gravcomp")},
 }
 """Attributes of rigid bodies. Planning reports numbers that cannot be used."""

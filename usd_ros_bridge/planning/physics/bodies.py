@@ -107,7 +107,10 @@ def plan_bodies(
     for path, pose, inertial in zip(table.paths, as_poses(table.rest), inertials, strict=True):
         record = index.bodies[path]
         attachment = kinematics.attachments.get(path)
-        authored = resolve_all(physics.body_solver_attributes.get(path, {}), BODY, solvers)
+        raw = physics.body_solver_attributes.get(path, {})
+        authored = resolve_all(raw, BODY, solvers)
+        if raw:
+            _report_unusable(path, raw, solvers, findings)
         own_axes = path not in physics.world_velocities
         linear, angular = _velocities(record, np.array(pose.rotation), index, findings, own_axes=own_axes)
         surface = _surface(path, authored, index, findings)
@@ -160,6 +163,24 @@ def report_nested(kinematics: KinematicModel, index: StageIndex, findings: Diagn
         "connect it by a joint, take PhysicsRigidBodyAPI away to make it a part of the upper body, or author "
         "!resetXformStack! to have it free",
     )
+
+
+def _report_unusable(
+    path: str, authored: Mapping[str, Any], solvers: Sequence[str], findings: DiagnosticCollector
+) -> None:
+    """Report values of another type than the schema's, which `resolve_all` passes over."""
+    for attribute in (
+        by_solver[each] for by_solver in BODY.values() for each in solvers if each in by_solver
+    ):
+        value = authored.get(attribute.name)
+        if value is not None and attribute.convert(value) is None:
+            findings.error(
+                "1.3.body",
+                path,
+                f"{quoted(value)} cannot be used; it counts as not authored",
+                "author a value of the schema's type",
+                attribute=attribute.name,
+            )
 
 
 def _gravity_scale(authored: Mapping[str, object]) -> float:

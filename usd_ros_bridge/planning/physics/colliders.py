@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.errors import one_of, quoted
 from usd_ros_bridge.model.appearance import GREY, Color
 from usd_ros_bridge.model.diagnostics import DiagnosticCollector, degraded
 from usd_ros_bridge.model.physics import (
@@ -23,7 +23,13 @@ from usd_ros_bridge.model.physics import (
 )
 from usd_ros_bridge.model.physics_records import GeometryRecord, MaterialRecord, PhysicsRecords, SiteRecord
 from usd_ros_bridge.model.records import fallback
-from usd_ros_bridge.planning.kinematics.solver_attributes import COLLIDER, MATERIAL, number, resolve_all
+from usd_ros_bridge.planning.kinematics.solver_attributes import (
+    COLLIDER,
+    COMBINE_MODES,
+    MATERIAL,
+    number,
+    resolve_all,
+)
 from usd_ros_bridge.planning.names import Nearest, is_below
 from usd_ros_bridge.planning.physics.bodies import BodyTable
 from usd_ros_bridge.planning.physics.mass import ColliderMass, share_masses
@@ -62,7 +68,13 @@ class SceneShapes:
 
 
 def carrier(record: GeometryRecord | SiteRecord, index: StageIndex) -> str:
-    """Return the body that carries a gprim, "" for none: one that is above a prim that resets the stack does not."""
+    """Return the body that carries a gprim, "" for none: one that is above a prim that resets the stack does not.
+
+    What a compound names elsewhere on the stage is a part of the compound's body.
+    """
+    compound = record.collider if isinstance(record, GeometryRecord) else ""
+    if compound and not is_below(record.path, compound):
+        return index.body_at(compound)
     body = index.body_at(record.path)
     return body if is_below(body, record.detached_at) or not record.detached_at else ""
 
@@ -152,8 +164,7 @@ class _Planner:
                 self._collider(record, placed, body, pose)
                 solver = self._shapes.colliders[-1].solver
                 self._add_mass(record, solver, placed, body, of_shape, of_prim, transforms.scale[row])
-        for body, masses in self._shapes.masses.items():
-            self._shapes.masses[body] = share_masses(masses, self._findings)
+        share_masses(self._shapes.masses, self._findings)
         return self._shapes
 
     def _may_be_plane(self, record: GeometryRecord, placed: ScaledShape, body: str) -> bool:
@@ -177,7 +188,7 @@ class _Planner:
             meters=self._index.units.meters,
             applied=record.applied,
         )
-        is_mujoco = "MjcCollisionAPI" in record.applied
+        is_mujoco = self._is_mujoco(record)
         unbound = _MUJOCO_MATERIAL if is_mujoco else None
         self._shapes.records.append(record)
         self._shapes.colliders.append(
@@ -219,9 +230,17 @@ class _Planner:
                 compound=compound,
                 density=density,
                 model=(model := _mass_model(solver)),
-                thickness=_wall(record, solver) if model == "shell" else 0.0,
+                thickness=self._wall(record, solver) if model == "shell" else 0.0,
             )
         )
+
+    def _wall(self, record: GeometryRecord, solver: Mapping[str, Any]) -> float:
+        """Return the thickness of a shell: as authored, else the contact margin as in Newton; a surface in MuJoCo."""
+        otherwise = 0.0 if self._is_mujoco(record) else solver.get("margin", 0.0)
+        return max(0.0, float(solver.get("shell_thickness", otherwise)))
+
+    def _is_mujoco(self, record: GeometryRecord) -> bool:
+        return "mjc" in self._solvers and "MjcCollisionAPI" in record.applied
 
     def _weighs(self, record: GeometryRecord) -> bool:
         """Return whether a collider is of a group of which MuJoCo's compiler takes masses, if the scene names any."""
@@ -252,7 +271,19 @@ class _Planner:
             meters=self._index.units.meters,
             applied=record.applied,
         )
+        for name in ("friction_combine", "restitution_combine"):
+            if name in solver and solver[name].lower() not in COMBINE_MODES:
+                self._report_mode(record, name, solver.pop(name))
         return contact, solver, density
+
+    def _report_mode(self, record: MaterialRecord, name: str, mode: str) -> None:
+        self._findings.error(
+            "1.3.material",
+            record.path,
+            f"the combine mode {quoted(mode)} is unknown; average is used",
+            one_of(mode, COMBINE_MODES),
+            attribute=f"physxMaterial:{name.removesuffix('_combine')}CombineMode",
+        )
 
     def _checked(self, record: MaterialRecord, field_name: str, name: str) -> float:
         value = float(fallback(record, field_name))
@@ -281,13 +312,12 @@ def report_misplaced_masses(
         robots: Whether a robot floats, by path of its outermost context.
         findings: Takes what was found.
     """
-    colliders = {
-        path: record
-        for record in physics.geometries
-        if record.collides
-        for path in (record.collider, record.path)
-        if path
-    }
+    colliders: dict[str, GeometryRecord] = {}
+    for record in physics.geometries:
+        for path in filter(None, (record.collider, record.path)) if record.collides else ():
+            # A compound may have parts elsewhere: one on a body is enough.
+            if path not in colliders or not carrier(colliders[path], index):
+                colliders[path] = record
     bodies = {record.path for record in index.records.bodies}
     for path in physics.masses:
         if path in bodies:
@@ -317,7 +347,11 @@ def report_misplaced_masses(
 
 def report_compounds(physics: PhysicsRecords, findings: DiagnosticCollector) -> None:
     """Say once for the asset that PhysicsCollisionAPI on other prims than gprims makes those below collide."""
-    parts = [record for record in physics.geometries if record.collider not in ("", record.path)]
+    parts = [
+        record
+        for record in physics.geometries
+        if record.collides and record.collision_enabled and record.collider not in ("", record.path)
+    ]
     if not parts:
         return
     left_out = Counter(record.type_name for record in parts if _is_shapeless_part(record))
@@ -389,12 +423,6 @@ def _mass_model(solver: Mapping[str, Any]) -> MassModel:
         return "shell"
     found = solver.get("mesh_inertia")
     return found if found in ("legacy", "exact", "convex") else ""
-
-
-def _wall(record: GeometryRecord, solver: Mapping[str, Any]) -> float:
-    """Return the thickness of a shell: as authored, else the contact margin as in Newton; a surface in MuJoCo."""
-    otherwise = 0.0 if "MjcCollisionAPI" in record.applied else solver.get("margin", 0.0)
-    return max(0.0, float(solver.get("shell_thickness", otherwise)))
 
 
 def _color(record: GeometryRecord) -> Color:

@@ -9,7 +9,6 @@ volume of zero, axes without moments, moments below 1e-5 taken for none), docs/r
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, get_args
@@ -72,38 +71,38 @@ class ColliderMass:
     thickness: float = 0.0
 
 
-def share_masses(colliders: Sequence[ColliderMass], findings: DiagnosticCollector) -> list[ColliderMass]:
-    """Return the colliders of a body with the mass of each compound shared among its parts, by volume.
+def share_masses(masses: Mapping[str, list[ColliderMass]], findings: DiagnosticCollector) -> None:
+    """Share the mass of each compound among its parts, by volume: whatever bodies they are of.
 
     Args:
-        colliders: The colliders.
+        masses: The colliders of each body; changed.
         findings: Takes centres of mass and moments of compounds, which are those of the parts together.
     """
-    volumes: dict[str, float] = {}
-    shared = [each for each in colliders if each.compound and each.record is not None]
-    for each in shared:
-        volume = distributed(each.shape, each.model, each.thickness).volume
-        volumes[each.compound] = volumes.get(each.compound, 0.0) + volume
-    counts = Counter(each.compound for each in shared)
-    result = list(colliders)
-    for number, each in enumerate(colliders):
-        record = each.record
-        if record is None or not each.compound:
-            continue
+    parts: dict[str, list[tuple[list[ColliderMass], int, float]]] = {}
+    for colliders in masses.values():
+        for number, each in enumerate(colliders):
+            if each.compound and each.record is not None:
+                volume = distributed(each.shape, each.model, each.thickness).volume
+                parts.setdefault(each.compound, []).append((colliders, number, volume))
+    for compound, of_compound in parts.items():
+        total = sum(volume for _, _, volume in of_compound)
+        record = of_compound[0][0][of_compound[0][1]].record
+        assert record is not None
         if record.center_of_mass is not None or record.diagonal_inertia is not None:
             findings.warning(
                 "1.3.mass",
-                each.compound,
+                compound,
                 "the centre of mass and the inertia of a prim above gprims are not used: those of the gprims are",
                 "author them on the rigid body",
             )
-        total = volumes[each.compound]
-        volume = distributed(each.shape, each.model, each.thickness).volume
-        share = volume / total if total > 0.0 else 1.0 / counts[each.compound]
-        mass = None if record.mass is None else record.mass * share
-        record = MassRecord(path=record.path, mass=mass, density=record.density)
-        result[number] = replace(each, record=record)
-    return result
+        for colliders, number, volume in of_compound:
+            share = volume / total if total > 0.0 else 1.0 / len(of_compound)
+            mass = record.mass
+            # What cannot be used is reported as it is authored.
+            if mass is not None and 0.0 < mass <= MAX_MAGNITUDE:
+                mass *= share
+            shared = MassRecord(path=record.path, mass=mass, density=record.density)
+            colliders[number] = replace(colliders[number], record=shared)
 
 
 def with_tensor(record: MassRecord | None, path: str, tensor: Any) -> MassRecord | None:

@@ -160,13 +160,15 @@ def _report_degraded(records: StageRecords, physics: PhysicsRecords, findings: D
             for name, instead in _joint_friction(record.solver_attributes):
                 found.setdefault((name, instead), {})[record.path] = record.solver_attributes[name]
     bodies = {body.path for body in records.bodies if body.enabled is not False}
-    others = [each for each in physics.geometries if each.solver_attributes and each.path not in bodies]
-    of_no_body = {each.path: each.solver_attributes for each in others} | {
-        path: authored for path, authored in physics.body_solver_attributes.items() if path not in bodies
+    of_colliders = {
+        each.collider or each.path: each.solver_attributes
+        for each in physics.geometries
+        if each.solver_attributes
     }
-    for path, authored in of_no_body.items():
-        for name in _SURFACE:
-            if any(authored.get(name) or ()):
+    for path, authored in {**of_colliders, **physics.body_solver_attributes}.items():
+        for name in _SURFACE if path not in bodies else ():
+            value = solver_attributes.triple(authored.get(name))
+            if value is not None and any(value):
                 instead = "the surface is still, as in PhysX, because the prim is no rigid body"
                 found.setdefault((name, instead), {})[path] = authored[name]
     for (name, instead), prims in sorted(found.items()):
@@ -175,6 +177,8 @@ def _report_degraded(records: StageRecords, physics: PhysicsRecords, findings: D
 
 def _joint_friction(authored: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the frictions of a joint that are not simulated as PhysX does, and what is done instead."""
+    if any(name in authored for name in _FRICTION):
+        return
     axes = [
         name for name in authored if name.startswith(_OF_AXIS) and name.endswith(":dynamicFrictionEffort")
     ]
@@ -183,9 +187,7 @@ def _joint_friction(authored: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if static is not None and static != authored[name]:
             yield name, "the static friction acts at rest and in motion"
     if authored.get("physxJoint:jointFriction") and not (
-        axes
-        or any(name in authored for name in _FRICTION)
-        or any("staticFriction" in name for name in authored)
+        axes or any("staticFriction" in name for name in authored)
     ):
         yield (
             "physxJoint:jointFriction",

@@ -190,6 +190,7 @@ _STATE: Final = re.compile(
     r"|newton:[^:]+:(position|velocity)|drive:[^:]+:physics:target(Position|Velocity)"
 )
 """Properties that engines write back in each frame of a simulation."""
+_VELOCITY: Final = re.compile("physics:(velocity|angularVelocity)")
 
 _DOCUMENTATION: Final = frozenset(
     {
@@ -203,7 +204,7 @@ _DOCUMENTATION: Final = frozenset(
         "userDocBrief",
     }
 )
-"""Metadata that no plan depends on."""
+"""Metadata that no plan depends on: but customData of a body, which says in whose axes its velocities are."""
 
 _VALUES: Final = frozenset({"default", "timeSamples"})
 """Fields of a property that are its value."""
@@ -216,8 +217,8 @@ class StageListener:
     """Collect the paths of edits of a stage, in the thread of the editor.
 
     Motion is not an edit: visibility, velocities, positions and targets of joints; on a host's stage also transforms of
-    bodies and of prims above bodies, and `timeSamples`. Documentation is none either. A transform counts if a frame, an
-    interface or geometry of a body depends on it.
+    bodies and of prims above bodies, velocities of kinematic bodies, and `timeSamples`. Documentation is none either. A
+    transform counts if a frame, an interface or geometry of a body depends on it.
     """
 
     def __init__(self, stage: Any, changed: Callable[[], None], *, owned: bool = False) -> None:
@@ -311,7 +312,9 @@ class StageListener:
             if path.IsPropertyPath():
                 if self._property_counts(stage, path) and self._fields_count(notice, path):
                     found.add(path.pathString)
-            elif not _DOCUMENTATION.issuperset(notice.GetChangedFields(path)):
+            elif not _DOCUMENTATION.issuperset(fields := notice.GetChangedFields(path)) or (
+                self._owned and "customData" in fields and _is_body(stage.GetPrimAtPath(path))
+            ):
                 found.add(path.pathString)
         return found
 
@@ -322,6 +325,9 @@ class StageListener:
         return bool(fields) and (self._owned or fields != {"timeSamples"})
 
     def _property_counts(self, stage: Any, path: Any) -> bool:
+        if self._owned and _VELOCITY.fullmatch(path.name):
+            # Those of a kinematic body are how fast its surface moves.
+            return _is_kinematic(stage, path.GetPrimPath())
         counts = self._counts.get(path)
         if counts is None:
             if len(self._counts) > _MAX_KNOWN:
@@ -342,6 +348,15 @@ class StageListener:
         return counts
 
 
+def _is_body(prim: Any) -> bool:
+    return _BODY in prim.GetPrimTypeInfo().GetAppliedAPISchemas()
+
+
+def _is_kinematic(stage: Any, path: Any) -> bool:
+    attribute = stage.GetPrimAtPath(path).GetAttribute("physics:kinematicEnabled")
+    return bool(attribute) and attribute.Get() is True
+
+
 def _is_plan_input(prim: Any) -> bool:
     """Return whether a plan depends on the transform of a prim that neither is a body nor has one below."""
     if not prim:
@@ -354,6 +369,6 @@ def _is_plan_input(prim: Any) -> bool:
         is_input = is_input or any(schema.startswith(_INPUT_SCHEMAS) for schema in schemas)
     above = prim.GetParent()
     while above and not is_input:
-        is_input = _BODY in above.GetPrimTypeInfo().GetAppliedAPISchemas()
+        is_input = _is_body(above)
         above = above.GetParent()
     return is_input

@@ -728,7 +728,7 @@ def _has_world_velocities(source: PrimProperties) -> bool:
     """
     authored = [prop for name in _VELOCITIES if (prop := source.properties.get(name)) is not None]
     return bool(authored) and any(
-        found is False
+        found is not None and not found
         for each in (source.prim, *authored)
         for found in (each.GetCustomDataByKey(_LOCAL), each.GetCustomData().get(_LOCAL))
     )
