@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from usd_ros_bridge.model.physics import WORLD_BODY, Collider, Dof, PhysicsScene
+from usd_ros_bridge.model.physics import Dof, PhysicsScene
 from usd_ros_bridge.model.plan import BridgePlan, DofPlan, JointPlan
 from usd_ros_bridge.model.scaffold import (
     Decision,
@@ -143,7 +143,6 @@ class RobotDrives:
             self._turn(joint, wheels.get(joint.path), max(1, len(wheels)), len(turning))
         if wheels and chosen and self._robot.base >= 0:
             self._slide([self._numbers[path] for path in wheels if path in self._numbers])
-            self._grip(turning)
 
     def _reason(self, joint: JointPlan, number: int, actuated: set[int]) -> str:
         """Return why a joint gets no drive, "" where it gets one."""
@@ -264,41 +263,19 @@ class RobotDrives:
         Args:
             wheels: Joints of the driven ones.
         """
-        dragged = self._without_material(sliding_colliders(self._scene, self._bodies, wheels))
-        # A mean with the ground's friction would brake.
-        self._bind(
-            "SlidingMaterial", 0.0, "min", dragged, "no friction, as the base drags them over the ground"
-        )
-
-    def _grip(self, wheels: Sequence[JointPlan]) -> None:
-        """Give tyres friction: engines assume little where a collider has no material."""
-        turned = {joint.child_path for joint in wheels}
-        colliders = (each for each in self._scene.colliders if each.body != WORLD_BODY)
-        tyres = [each for each in colliders if self._scene.bodies[each.body].path in turned]
-        text = f"friction {TYRE_FRICTION:g}, as of tyres"
-        self._bind("TyreMaterial", TYRE_FRICTION, "max", self._without_material(tyres), text)
-
-    def _without_material(self, colliders: Sequence[Collider]) -> list[Collider]:
-        closed = self._survey.closed
-        return [each for each in colliders if each.material is None and each.path not in closed]
-
-    def _bind(self, name: str, friction: float, mode: str, colliders: Sequence[Collider], text: str) -> None:
-        """Write a physics material, and bind it to colliders.
-
-        Args:
-            name: Of its prim.
-            friction: Static and dynamic.
-            mode: How it combines with the material of what is touched, as PhysX has it.
-            colliders: Colliders without a material; may be empty.
-            text: Of the decision, after their bodies.
-        """
-        if not colliders:
+        dragged = [
+            each
+            for each in sliding_colliders(self._scene, self._bodies, wheels)
+            if each.material is None and each.path not in self._survey.closed
+        ]
+        if not dragged:
             return
         taken = self._survey.children.get(self._robot.path, frozenset())
-        path = f"{self._robot.path}/{free_name(name, taken)}"
+        path = f"{self._robot.path}/{free_name('SlidingMaterial', taken)}"
         frictions = ("physics:dynamicFriction", "physics:staticFriction")
-        combine = Property(
-            name="physxMaterial:frictionCombineMode", type_name="token", value=mode, uniform=True
+        # A mean with the ground's friction would brake.
+        least = Property(
+            name="physxMaterial:frictionCombineMode", type_name="token", value="min", uniform=True
         )
         self.opinions.append(
             Opinion(
@@ -306,18 +283,19 @@ class RobotDrives:
                 define="Material",
                 schemas=("PhysicsMaterialAPI", "PhysxMaterialAPI"),
                 properties=(
-                    *(Property(name=each, type_name="float", value=friction) for each in frictions),
-                    combine,
+                    *(Property(name=each, type_name="float", value=0.0) for each in frictions),
+                    least,
                 ),
             )
         )
         binding = Property(name="material:binding:physics", type_name="rel", value=(path,))
         self.opinions += [
             Opinion(path=each.path, schemas=("MaterialBindingAPI",), properties=(binding,))
-            for each in colliders
+            for each in dragged
         ]
-        owners = dict.fromkeys(prim_name(self._scene.bodies[each.body].path) for each in colliders)
-        self._say("written", f"{', '.join(owners)}: {text}", path)
+        owners = dict.fromkeys(prim_name(self._scene.bodies[each.body].path) for each in dragged)
+        text = f"{', '.join(owners)}: no friction, as the base drags them over the ground"
+        self._say("written", text, path)
 
     def _report(self, joint: JointPlan, load: JointLoad, gains: str, carried: str, ours: str = "") -> None:
         dof = joint.dofs[0]

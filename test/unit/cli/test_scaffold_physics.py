@@ -341,8 +341,7 @@ def test_a_robot_on_one_axle_slides_on_what_it_leans_on(
         for each in plan.physics.colliders
         if each.material is not None
     }
-    tyres = {f"{side}_wheel/shape": 1.0 for side in ("left", "right")}
-    assert frictions == tyres | {f"base_link/{name}": 0.0 for name in sliding}
+    assert frictions == {f"base_link/{name}": 0.0 for name in sliding}
 
 
 def test_own_damping_of_a_held_joint_is_a_tenth_of_its_drives(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from usd_ros_bridge.backends.mujoco.simulation import DivergenceMonitor, Simulat
 from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder
 from usd_ros_bridge.backends.mujoco.state_reader import StateReader, add_twist_sensors
 from usd_ros_bridge.backends.mujoco.stiff_drives import SolvedDrive, add_drive_tendons, solve_drives
+from usd_ros_bridge.backends.mujoco.tyres import add_tyres, find_tyres
 from usd_ros_bridge.backends.time_samples import stage_range
 from usd_ros_bridge.errors import BackendError, quoted
 from usd_ros_bridge.model.change import same
@@ -400,8 +401,10 @@ def build_spec(scene: PhysicsScene, report: Report, *, options: MujocoOptions | 
     add_loops(builder)
     add_actuators(builder)
     set_sleep_policies(builder)
-    filter_collisions(builder)
+    tyres = find_tyres(builder)
+    filter_collisions(builder, tyres)
     combine_materials(builder)
+    add_tyres(builder, tyres)
     return builder
 
 

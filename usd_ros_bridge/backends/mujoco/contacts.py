@@ -286,22 +286,32 @@ def combined(first: Collider, second: Collider) -> Coefficients:
 
 
 def _mode(collider: Collider, name: str) -> str:
-    value = str(collider.solver.get(name, "average")).lower()
-    return value if value in _COMBINE else "average"
+    return str(collider.solver.get(name, "average")).lower()
 
 
 def add_pair(builder: SpecBuilder, first: int, second: int) -> None:
     """Add pairs of the geoms of two colliders, with MuJoCo's mixture of parameters and their materials combined."""
-    colliders = builder.scene.colliders[first], builder.scene.colliders[second]
     for one in builder.geom_names[first]:
         for other in builder.geom_names[second]:
-            pair = builder.spec.add_pair(name=f"{one} {other}", geomname1=one, geomname2=other)
-            geoms = builder.spec.geom(one), builder.spec.geom(other)
-            _mix(pair, *geoms)
-            if _priority(colliders[0]) == _priority(colliders[1]):
-                if all(_OWN_CONTACT.isdisjoint(each.solver) for each in colliders):
-                    _forget_bounce(builder, pair)
-                _combine(builder, pair, *combined(*colliders))
+            add_geom_pair(builder, (first, second), (one, other))
+
+
+def add_geom_pair(builder: SpecBuilder, numbers: tuple[int, int], names: tuple[str, str]) -> Any:
+    """Add a pair of geoms likewise. Return it.
+
+    Args:
+        builder: The specification.
+        numbers: Their colliders.
+        names: The geoms.
+    """
+    first, second = (builder.scene.colliders[number] for number in numbers)
+    pair = builder.spec.add_pair(name=" ".join(names), geomname1=names[0], geomname2=names[1])
+    _mix(pair, *(builder.spec.geom(name) for name in names))
+    if _priority(first) == _priority(second):
+        if all(_OWN_CONTACT.isdisjoint(each.solver) for each in (first, second)):
+            _forget_bounce(builder, pair)
+        _combine(builder, pair, *combined(first, second))
+    return pair
 
 
 def _mix(pair: Any, first: Any, second: Any) -> None:
@@ -340,11 +350,12 @@ Classes = list[list[int]]
 class CollisionFilter:
     """Pairs of colliders that collision groups and filtered pairs disable; pairs of bodies are left out."""
 
-    def __init__(self, scene: PhysicsScene) -> None:
+    def __init__(self, scene: PhysicsScene, apart: Iterable[tuple[int, int]] = ()) -> None:
+        """Read the scene's filters; `apart` are more pairs of colliders."""
         self._groups = [collider.group for collider in scene.colliders]
         self._apart_groups = {frozenset(pair) for pair in scene.apart_groups}
         self.partners: list[set[int]] = [set() for _ in scene.colliders]
-        for first, second in scene.apart_colliders:
+        for first, second in (*scene.apart_colliders, *apart):
             if first != second:
                 self.partners[first].add(second)
                 self.partners[second].add(first)
@@ -372,13 +383,18 @@ class CollisionFilter:
         return sorted(kinds.values(), key=lambda members: (-len(members), members[0]))
 
 
-def filter_collisions(builder: SpecBuilder) -> None:
-    """Add excludes for bodies, and set `contype` and `conaffinity` of all colliders."""
+def filter_collisions(builder: SpecBuilder, apart: Iterable[tuple[int, int]] = ()) -> None:
+    """Add excludes for bodies, and set `contype` and `conaffinity` of all colliders.
+
+    Args:
+        builder: The specification.
+        apart: Pairs of colliders that do not collide, beside those of the scene.
+    """
     for first, second in builder.scene.apart_bodies:
         if first != second:
             names = [_body_name(builder, body) for body in (first, second)]
             builder.spec.add_exclude(name=" ".join(names), bodyname1=names[0], bodyname2=names[1])
-    filtered = CollisionFilter(builder.scene)
+    filtered = CollisionFilter(builder.scene, apart)
     classes = filtered.classes()
     chosen, left = classes, list[list[int]]()
     if len(classes) > MOST_CLASSES:

@@ -15,9 +15,9 @@ pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 from numpy.testing import assert_allclose
 from open_backend import EARTH, STEP_NS, Opened, arm, with_physics
 from spec_scenes import mass_matrix
+from wheeled_rover import Driven, rover
 
 from builders.plans import PlanBuilder
-from builders.stage_text import at, body, plan_text, prim, world
 from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.model.physics import Drive, Joint
 from usd_ros_bridge.model.plan import BridgePlan
@@ -304,94 +304,6 @@ def test_a_changed_gain_acts_across_the_threshold() -> None:
 # --- On the ground ------------------------------------------------------------------------------------------------
 
 
-def rover(*, damping: float, floor: str = "Plane", width: float = 0.04) -> str:
-    """Returns a robot of 12 kg on two wheels of 0.1 m radius, 0.3 m apart, and two casters without friction.
-
-    Args:
-        damping: Of the wheels' velocity drives, N m s/deg.
-        floor: `Plane`, or `Cube` with its top at the origin.
-        width: Of the wheels, m.
-    """
-    ground = {
-        "Plane": prim("Plane", "floor", "PhysicsCollisionAPI", 'uniform token axis = "Z"'),
-        "Cube": prim("Cube", "floor", "PhysicsCollisionAPI", "double size = 20", at(0, 0, -10)),
-    }
-    ice = "rel material:binding:physics = </World/ice>"
-    casters = [
-        prim("Sphere", name, _ICY, "double radius = 0.05", ice, at(x, 0, -0.05))
-        for name, x in (("front", 0.2), ("rear", -0.2))
-    ]
-    hull = prim("Cube", "hull", "PhysicsCollisionAPI", "double size = 0.12")
-    base = body("base", "float physics:mass = 10", at(0, 0, 0.1), hull, *casters)
-    wheels = []
-    for name, y in (("left", 0.15), ("right", -0.15)):
-        size = ('uniform token axis = "Y"', "double radius = 0.1", f"double height = {width}")
-        wheels += [
-            body(
-                name,
-                *size,
-                "float physics:mass = 1",
-                at(0, y, 0.1),
-                schemas="PhysicsMassAPI PhysicsCollisionAPI",
-                kind="Cylinder",
-            ),
-            prim(
-                "PhysicsRevoluteJoint",
-                f"{name}_joint",
-                "PhysicsDriveAPI:angular",
-                'uniform token physics:axis = "Y"',
-                "rel physics:body0 = </World/bot/base>",
-                f"rel physics:body1 = </World/bot/{name}>",
-                f"point3f physics:localPos0 = (0, {y}, 0)",
-                f"float drive:angular:physics:damping = {damping}",
-            ),
-        ]
-    return world(
-        prim("PhysicsScene", "scene"),
-        ground[floor],
-        prim("Material", "ice", "PhysicsMaterialAPI"),
-        prim("Xform", "bot", "RosContextAPI PhysicsArticulationRootAPI", base, *wheels),
-    )
-
-
-_ICY = "PhysicsCollisionAPI MaterialBindingAPI"
-
-
-class Driven:
-    """A rover that has settled, and what its base did since then."""
-
-    def __init__(self, stage: str, **options: str) -> None:
-        self.opened = Opened(plan_text(stage), **options)
-        self.base = self.opened.body("/World/bot/base")
-        state = self.opened.step(250)
-        self.start = state.body_pose[self.base].copy()
-        self.poses: list[np.ndarray] = []
-
-    def drive(self, left: float, right: float, seconds: float) -> State:
-        """Commands the wheels, rad/s."""
-        for _ in range(round(seconds / H)):
-            state = self.opened.step(joint_velocity={"left_joint": left, "right_joint": right})
-            self.poses.append(state.body_pose[self.base].copy())
-        return state
-
-    @property
-    def rise(self) -> float:
-        """m."""
-        return float(max(pose[2] for pose in self.poses) - self.start[2])
-
-    @property
-    def tilt(self) -> float:
-        """Largest angle of the base from the vertical, degrees."""
-        up = [1.0 - 2.0 * (pose[3] ** 2 + pose[4] ** 2) for pose in self.poses]
-        return float(np.degrees(np.arccos(np.minimum(up, 1.0).min())))
-
-    @property
-    def turned(self) -> float:
-        """rad."""
-        yaw = np.unwrap([2.0 * np.arctan2(pose[5], pose[6]) for pose in self.poses])
-        return float(yaw[-1] - yaw[0])
-
-
 @each_case("damping", [0.1, 2.0, 10.0])
 def test_a_rover_with_stiff_wheels_stays_on_them(damping: float) -> None:
     """It accelerates as friction allows: mu g t^2 / 2 up to the speed of the wheels. By actuators it turns over."""
@@ -408,18 +320,3 @@ def test_the_old_motion_is_an_option() -> None:
     driven = Driven(rover(damping=2.0), stiff_drives="off", multiccd="off")
     driven.drive(5.0, 5.0, 3.0)
     assert driven.tilt > 90.0
-
-
-@each_case(
-    ("floor", "width", "scrub"),
-    [("Plane", 0.04, -0.9), ("Cube", 0.04, -0.9), ("Plane", 0.08, -3.4), ("Cube", 0.08, -3.4)],
-)
-def test_wide_wheels_scrub_by_coulomb_s_line(floor: str, width: float, scrub: float) -> None:
-    """All floors agree. The share by which a turn is too small was integrated along a line contact."""
-    driven = Driven(rover(damping=2.0, floor=floor, width=width))
-    driven.drive(-1.5, 1.5, 0.5)
-    driven.poses.clear()
-    driven.drive(-1.5, 1.5, 3.14)
-    # Wheels of 0.1 m radius, 0.3 m apart. The first pose is a step after the start.
-    share = driven.turned / (1.5 * 0.1 * 2.0 / 0.3 * (3.14 - H)) - 1.0
-    assert 100.0 * share == pytest.approx(scrub, abs=1.0)
