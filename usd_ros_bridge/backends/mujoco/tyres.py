@@ -29,7 +29,7 @@ from usd_ros_bridge.spatial.transforms import pose_array, rotate
 _TORSION: Final = 0.5 / math.sqrt(2.0)
 """Torsional friction (m) over sliding friction and width: 1 / sqrt(8).
 
-Two wheels, s apart, turn a robot on the spot. Along a line of the width w, friction has the moment mu N w / 4; where a
+Two wheels, s apart, turn a robot. Along a line of the width w, friction has the moment mu N w / 4; where a
 force F is needed, its middle slips by w F / (2 mu N) for each radian. With F = mu N w / (2 s) that is w^2 / (4 s). At a
 point with the torsional friction T, the moment is T N and, in an elliptic cone, the slip T F / (mu^2 N). With
 F = 2 T N / s that is 2 T^2 / (mu^2 s).
