@@ -151,7 +151,7 @@ def test_a_click_on_the_robot_shows_its_properties(own_page, open_page) -> None:
     client.camera.position = body + np.array([0.0, -0.01, 3.0])
     client.camera.look_at = body
     shown.picture_at_rest()
-    scan = "/rover/scan, sensor_msgs/msg/LaserScan, 10 Hz, best effort"
+    scan = "/rover/scan, sensor_msgs/msg/LaserScan, 10 Hz, reliable"
     joint = "left_wheel_joint (continuous Y)"
     wanted = {
         "lidar_link": ("/World/rover", scan),
