@@ -51,7 +51,7 @@ def answer(
 
 @pytest.mark.parametrize("scale", [0.5, -0.4])
 def test_the_arm_answers_a_step_alike(scale: float) -> None:
-    """By actuators, as Newton drives MuJoCo. The bridge's own rows of the solver are nearer to what short steps give."""
+    """By actuators, as in Newton. The rows of the solver are nearer to what short steps give."""
     plan = load_plan(arm_without_speed_limits(), physics=True)
     assert np.isinf(plan.layout.max_velocity).all()
     rows = [plan.layout.dofs.index(name) for name in JOINTS]

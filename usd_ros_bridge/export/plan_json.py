@@ -64,7 +64,7 @@ def engine_to_json(settings: Any) -> dict[str, Any]:
     """Return what MuJoCo makes of a plan's physics under the key `mujoco`: `unknown` says why it is not known.
 
     Args:
-        settings: `EngineSettings`, or why they are not known, or None: nobody asked.
+        settings: `EngineSettings`, or why they are not known, or None.
     """
     if settings is None:
         return {}

@@ -115,7 +115,7 @@ def _read_nodes(path: Path) -> list[dict[str, Any]]:
     """Return the parameters of every node in a file, by dotted name.
 
     Raises:
-        ValueError: It is no file, or has aliases, by which a small file is a large one.
+        ValueError: It is no file, or has aliases: a small file could be a large one.
     """
     if not path.is_file():
         raise ValueError("it is no file")

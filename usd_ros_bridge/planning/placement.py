@@ -223,8 +223,7 @@ class InterfacePlacer:
             self.findings.warning(
                 "2.4.child_frame_id",
                 draft.path,
-                f"the frame {quoted(draft.child_frame_id)} does not move with {body}, whose motion this is; it is not "
-                "used",
+                f"the frame {quoted(draft.child_frame_id)} does not move with {body}; it is not used",
                 "name a frame of the body, or move the interface to the other one",
                 attribute=CHILD,
             )

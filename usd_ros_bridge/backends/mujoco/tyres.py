@@ -1,7 +1,7 @@
 """Tyres: a wheel touches a floor in its middle, with the torsional friction of a line.
 
 A cylinder touches a flat floor along a line, and MuJoCo has one contact at each end of it. Where the wheel also turns
-about the vertical, both slide, in opposite directions: nothing holds the wheel in its middle, and a robot turns too
+about the vertical, both slide, in opposite directions. The middle of the wheel is not held, and a robot turns too
 little by up to the width over the separation of its wheels. An ellipsoid in the cylinder touches in the middle. With
 torsional friction it slips as much as Coulomb's friction along the line, and one contact costs less than two.
 """
@@ -36,7 +36,7 @@ F = 2 T N / s that is 2 T^2 / (mu^2 s).
 """
 _RADIUS: Final = 0.04
 """m: contacts of smaller wheels are stiffer in proportion. At rest a contact is 0.4 mm deep, whatever a robot weighs. A
-wheel rolls as one whose radius is less by half of that: odometry is wrong by 0.5 % with a radius of 40 mm.
+wheel rolls with a radius that is less by half of that: odometry is wrong by 0.5 % with a radius of 40 mm.
 """
 _FLOOR: Final = 10.0
 """A box is a floor from this half extent on, in radii of the wheel: on a curb, the edges of the wheel count."""
@@ -44,7 +44,7 @@ _ALONG: Final = 1.0 - 1e-6
 """Least cosine between the axes of a wheel and its joint."""
 _TURNING: Final = ("revolute", "continuous")
 _AUTHORED: Final = frozenset({"condim", "torsional_friction"})
-"""Solver attributes that say themselves what the contacts of a collider are like."""
+"""Solver attributes that describe the contacts of a collider."""
 
 TyrePair = tuple[int, int]
 """A wheel and a floor: numbers of colliders."""
@@ -111,7 +111,7 @@ def _radius(collider: Collider) -> float:
 
 
 def _is_wheel(builder: SpecBuilder, index: int, collider: Collider) -> bool:
-    """Return whether a collider is a wheel whose contacts nothing else describes."""
+    """Return whether a collider is a wheel without contact parameters of its own."""
     shape = collider.shape
     if not isinstance(shape, Cylinder) or collider.body == WORLD_BODY or not builder.geom_names[index]:
         return False

@@ -177,7 +177,7 @@ def _report_unusable(
             findings.error(
                 "1.3.body",
                 path,
-                f"{quoted(value)} cannot be used; it counts as not authored",
+                f"{quoted(value)} cannot be used; it is ignored",
                 "author a value of the schema's type",
                 attribute=attribute.name,
             )

@@ -204,7 +204,7 @@ _DOCUMENTATION: Final = frozenset(
         "userDocBrief",
     }
 )
-"""Metadata that no plan depends on: but customData of a body, which says in whose axes its velocities are."""
+"""Metadata that no plan depends on: but customData of a body, which has the axes of its velocities."""
 
 _VALUES: Final = frozenset({"default", "timeSamples"})
 """Fields of a property that are its value."""
@@ -326,7 +326,7 @@ class StageListener:
 
     def _property_counts(self, stage: Any, path: Any) -> bool:
         if self._owned and _VELOCITY.fullmatch(path.name):
-            # Those of a kinematic body are how fast its surface moves.
+            # The velocity of a kinematic body is that of its surface.
             return _is_kinematic(stage, path.GetPrimPath())
         counts = self._counts.get(path)
         if counts is None:
