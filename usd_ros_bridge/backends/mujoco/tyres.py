@@ -34,9 +34,9 @@ force F is needed, its middle slips by w F / (2 mu N) for each radian. With F = 
 point with the torsional friction T, the moment is T N and, in an elliptic cone, the slip T F / (mu^2 N). With
 F = 2 T N / s that is 2 T^2 / (mu^2 s).
 """
-_RADIUS: Final = 0.04
+_RADIUS: Final = 0.1
 """m: contacts of smaller wheels are stiffer in proportion. At rest a contact is 0.4 mm deep, whatever a robot weighs. A
-wheel rolls with a radius that is less by half of that: odometry is wrong by 0.5 % with a radius of 40 mm.
+wheel rolls with a radius that is less by half of that: odometry is wrong by 0.2 % with a radius of 0.1 m.
 """
 _FLOOR: Final = 10.0
 """A box is a floor from this half extent on, in radii of the wheel: on a curb, the edges of the wheel count."""
