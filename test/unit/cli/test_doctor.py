@@ -59,6 +59,22 @@ def test_the_environment_of_the_tests_is_ready() -> None:
     assert result.stderr == ""
 
 
+@pytest.mark.parametrize("status", ["ok", "error"])
+def test_an_asset_is_looked_at_if_the_installation_is_ready(
+    status: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
+    monkeypatch.setattr(doctor, "run_checks", lambda: [Check(name="ROS 2", status=status, found="it")])
+    asset, ready = str(ROOT / "test/assets/physics_tetrahedron.usda"), status == "ok"
+    done = call_cli("doctor", asset)
+    assert done.returncode == (0 if ready else 1)
+    assert ("/corner/mesh" in done.stdout) is ready
+    assert ("`run` works here" in done.stdout) is ready
+    found = json.loads(call_cli("doctor", asset, "--json").stdout)
+    assert found["ready"] is ready
+    assert ("mujoco" in found) is ready
+
+
 @pytest.mark.process
 def test_every_row_has_a_status_and_faults_have_a_remedy(tmp_path: Path) -> None:
     modules = "tf2_msgs,pxr,rich,mujoco,rclpy"

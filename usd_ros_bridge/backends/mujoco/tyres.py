@@ -16,6 +16,7 @@ import mujoco
 import numpy as np
 
 from usd_ros_bridge.backends.mujoco.contacts import (
+    MOST_CLASSES,
     MOST_PAIRS,
     CollisionFilter,
     add_geom_pair,
@@ -24,7 +25,7 @@ from usd_ros_bridge.backends.mujoco.contacts import (
 )
 from usd_ros_bridge.backends.mujoco.spec_builder import AUXILIARY_GROUP, SpecBuilder, set_pose
 from usd_ros_bridge.model.physics import WORLD_BODY, Collider, Cylinder
-from usd_ros_bridge.spatial.transforms import pose_array, rotate
+from usd_ros_bridge.spatial.transforms import FloatArray, compose, pose_array, rotate
 
 _TORSION: Final = 0.5 / math.sqrt(2.0)
 """Torsional friction (m) over sliding friction and width: 1 / sqrt(8).
@@ -39,7 +40,9 @@ _RADIUS: Final = 0.1
 wheel rolls with a radius that is less by half of that: odometry is wrong by 0.2 % with a radius of 0.1 m.
 """
 _FLOOR: Final = 10.0
-"""A box is a floor from this half extent on, in radii of the wheel: on a curb, the edges of the wheel count."""
+"""A box is a floor from this half extent of its top on, in radii of the wheel: on curbs the edges of a wheel matter."""
+MOST_FLOORS: Final = 8
+"""Floors with tyres, the largest: each pair of a wheel and a floor takes time in every step."""
 _ALONG: Final = 1.0 - 1e-6
 """Least cosine between the axes of a wheel and its joint."""
 _TURNING: Final = ("revolute", "continuous")
@@ -54,7 +57,7 @@ def find_tyres(builder: SpecBuilder) -> list[TyrePair]:
     """Return the wheels and floors that touch by a tyre; all geoms must have been added.
 
     A wheel is a cylinder, not wider than its diameter, that a revolute joint turns about its own axis. A floor is a
-    static plane, or a large static box.
+    static plane, or a static box with a large top.
     """
     if not builder.options.multiccd or builder.scene.mujoco_options:
         return []
@@ -70,7 +73,10 @@ def find_tyres(builder: SpecBuilder) -> list[TyrePair]:
         and can_touch(builder, wheel, floor)
         and not filtered(wheel, floor)
     ]
-    return pairs if len(pairs) <= MOST_PAIRS else []
+    if len(pairs) > MOST_PAIRS or len(CollisionFilter(builder.scene, pairs).classes()) > MOST_CLASSES:
+        # The edges of wheels cost less than so many pairs.
+        return []
+    return pairs
 
 
 def add_tyres(builder: SpecBuilder, pairs: Sequence[TyrePair]) -> None:
@@ -129,7 +135,7 @@ def _is_wheel(builder: SpecBuilder, index: int, collider: Collider) -> bool:
 
 
 def _floors(builder: SpecBuilder) -> dict[int, float]:
-    """Return the static planes and boxes by number of the collider: the lesser half extent of the largest face, m."""
+    """Return the largest static planes and boxes, by number of the collider: the lesser half extent of the top, m."""
     found: dict[int, float] = {}
     for index, collider in enumerate(builder.scene.colliders):
         names = builder.geom_names[index]
@@ -139,9 +145,20 @@ def _floors(builder: SpecBuilder) -> dict[int, float]:
         if geom.type == mujoco.mjtGeom.mjGEOM_PLANE:
             extent = math.inf
         elif geom.type == mujoco.mjtGeom.mjGEOM_BOX:
-            extent = sorted(geom.size)[1]
+            extent = _top(builder, collider, np.array(geom.size))
         else:
             continue
         if builder.is_static(collider.body):
-            found[index] = float(extent)
-    return found
+            found[index] = extent
+    largest = sorted(found, key=lambda index: -found[index])[:MOST_FLOORS]
+    return {index: found[index] for index in sorted(largest)}
+
+
+def _top(builder: SpecBuilder, collider: Collider, half: FloatArray) -> float:
+    """Return the lesser half extent (m) of the side of a box that looks up most."""
+    world_from_shape = pose_array(collider.body_from_shape)
+    if collider.body != WORLD_BODY:
+        world_from_body = pose_array(builder.scene.bodies[collider.body].world_from_body)
+        world_from_shape = compose(world_from_body, world_from_shape)
+    up = np.abs(rotate(world_from_shape[3:], np.eye(3))[:, 2])
+    return float(np.delete(half, int(up.argmax())).min())

@@ -15,6 +15,7 @@ from wheeled_rover import Driven, rover
 
 from builders.stage_text import at, plan_text, prim
 from usd_ros_bridge.backends.mujoco.spec_builder import AUXILIARY_GROUP
+from usd_ros_bridge.backends.mujoco.tyres import MOST_FLOORS
 
 SPEED = 1.5
 """rad/s: of a wheel that turns the rover by 1 rad/s."""
@@ -86,6 +87,13 @@ def tyres(stage: str, **options: str) -> set[tuple[str, str]]:
     }
 
 
+def box(name: str, size: tuple[float, float, float], x: float = 9.0) -> str:
+    """Returns a static box with a size along each axis, m."""
+    place = f"double3 xformOp:translate = ({x}, 0, 0)\nfloat3 xformOp:scale = {size}"
+    order = 'uniform token[] xformOpOrder = ["xformOp:translate", "xformOp:scale"]'
+    return prim("Cube", name, "PhysicsCollisionAPI", "double size = 1", place, order)
+
+
 BOTH = {("left", "floor"), ("right", "floor")}
 MUJOCO = "MjcCollisionAPI"
 
@@ -107,10 +115,23 @@ MUJOCO = "MjcCollisionAPI"
             {"content": prim("Cube", "block", "PhysicsCollisionAPI", "double size = 2", at(5, 0, 0))},
             BOTH | {("left", "block"), ("right", "block")},
         ),
+        ({"content": box("wall", (6, 0.1, 3))}, BOTH),
+        ({"content": box("slab", (6, 6, 0.1))}, BOTH | {("left", "slab"), ("right", "slab")}),
     ],
 )
 def test_which_wheels_and_floors_have_one(changes: dict[str, str], expected: set[tuple[str, str]]) -> None:
     assert tyres(rover(damping=2.0, **changes)) == expected
+
+
+def test_only_the_largest_floors_have_one() -> None:
+    slabs = "".join(box(f"slab_{number}", (9 - 0.1 * number, 9, 0.1), 20.0 * number) for number in range(12))
+    found = {floor for _, floor in tyres(rover(damping=2.0, content=slabs))}
+    assert found == {"floor", *(f"slab_{number}" for number in range(MOST_FLOORS - 1))}
+
+
+def test_scenes_with_too_many_kinds_of_colliders_keep_the_edges(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("usd_ros_bridge.backends.mujoco.tyres.MOST_CLASSES", 2)
+    assert tyres(rover(damping=2.0)) == set()
 
 
 def test_a_filter_is_one_for_the_tyre() -> None:
