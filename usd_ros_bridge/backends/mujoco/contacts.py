@@ -286,7 +286,8 @@ def combined(first: Collider, second: Collider) -> Coefficients:
 
 
 def _mode(collider: Collider, name: str) -> str:
-    return str(collider.solver.get(name, "average")).lower()
+    value = str(collider.solver.get(name, "average")).lower()
+    return value if value in _COMBINE else "average"
 
 
 def add_pair(builder: SpecBuilder, first: int, second: int) -> None:
@@ -297,7 +298,7 @@ def add_pair(builder: SpecBuilder, first: int, second: int) -> None:
 
 
 def add_geom_pair(builder: SpecBuilder, numbers: tuple[int, int], names: tuple[str, str]) -> Any:
-    """Add a pair of geoms likewise. Return it.
+    """Add a pair of two geoms, as `add_pair` does. Return it.
 
     Args:
         builder: The specification.

@@ -64,6 +64,8 @@ def find_tyres(builder: SpecBuilder) -> list[TyrePair]:
     colliders = builder.scene.colliders
     wheels = [index for index, each in enumerate(colliders) if _is_wheel(builder, index, each)]
     floors = _floors(builder) if wheels else {}
+    if not floors:
+        return []
     filtered = CollisionFilter(builder.scene)
     pairs = [
         (wheel, floor)

@@ -176,6 +176,7 @@ def test_materials_that_are_averaged_make_each_contact_once() -> None:
         (("min", "average"), 0.2),
         (("average", "multiply"), 0.16),
         (("max", "min"), 0.8),
+        (("unheard-of", "min"), 0.2),
     ],
 )
 def test_materials_combine_as_they_ask(modes: tuple[str, str], expected: float) -> None:
