@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -202,6 +202,17 @@ _BY_SIGNAL = 128
 _REPEATED_S = 1.0
 """Signals this soon after the first are the same request: a terminal and launch both send one."""
 
+STUCK_S = 3
+"""How long after a signal a process is asked whether it still runs Python, seconds."""
+
+_WATCH = (
+    'while [ -n "$(head -c 1)" ]; do sleep %d; echo; [ -n "$(timeout 1 head -c 1 <&%d)" ] && continue; '
+    'read -r _ _ _ parent _ < /proc/$$/stat; [ "$parent" = %d ] || exit; '
+    'echo "usd_ros_bridge: a call of OpenUSD does not end: the process is killed" >&2; kill -KILL "$parent"; done'
+)
+"""Shell program that reads what Python notes of signals from standard input, asks on standard output, and reads answers
+from a pipe."""
+
 _left_behind = threading.Event()
 """Set while a job of `run_interruptibly` may still run in OpenUSD, where Python cannot end it."""
 
@@ -274,6 +285,74 @@ def ending_at_once(*, success: bool = True) -> Iterator[None]:
                 signal.signal(number, handler)
 
 
+_watching = threading.Lock()
+_noted: tuple[int, int] | None = None
+"""Pipe that Python writes to when a signal arrives, before it can handle it."""
+_watch: Any = None
+
+
+@contextmanager
+def ended_if_stuck() -> Iterator[None]:
+    """Kill the process some seconds after a signal if it does not run Python any more: a call holds its global lock.
+
+    For processes of the bridge's own, in which `ended_by_signals` or `ending_at_once` take signals; in others, nothing.
+    Python notes a signal at once, and a shell, which needs nothing of this process, waits for that.
+    """
+    global _watch
+    if _noted is None or not _watching.acquire(blocking=False):
+        yield
+        return
+    # Here: nothing else of this module needs them.
+    import select
+    import subprocess
+
+    answers = os.pipe()
+    answering = None
+    try:
+        while select.select(_noted[:1], (), (), 0.0)[0]:
+            os.read(_noted[0], 512)  # Of signals before.
+        with suppress(OSError):
+            _watch = subprocess.Popen(  # noqa: S603 - a program of our own
+                ["/bin/sh", "-c", _WATCH % (STUCK_S, answers[0], os.getpid())],
+                stdin=_noted[0],
+                stdout=subprocess.PIPE,
+                pass_fds=answers[:1],
+                # A terminal's Ctrl-C is for this process.
+                start_new_session=True,
+            )
+            answering = threading.Thread(
+                target=_answer, args=(_watch.stdout, answers[1]), name="usd_ros_bridge-alive", daemon=True
+            )
+            answering.start()
+        yield
+    finally:
+        watch = _end_watch()
+        if watch is not None:
+            watch.wait()
+        if answering is not None:
+            answering.join()
+        for each in answers:
+            os.close(each)
+        _watching.release()
+
+
+def _answer(questions: Any, answers: int) -> None:
+    """Answer what the shell asks, as long as this process runs Python."""
+    with questions, suppress(OSError):
+        while questions.readline():
+            os.write(answers, b".")
+
+
+def _end_watch() -> Any:
+    """Kill the shell that waits for signals. Return it, None for none. It keeps Python's lock."""
+    global _watch
+    watch, _watch = _watch, None
+    if watch is not None:
+        with suppress(ProcessLookupError):
+            os.killpg(watch.pid, signal.SIGKILL)
+    return watch
+
+
 def run_interruptibly(job: Callable[[], T]) -> T:
     """Run a job in a thread and return its result, so that signals reach the main thread meanwhile.
 
@@ -286,7 +365,8 @@ def run_interruptibly(job: Callable[[], T]) -> T:
 
     def run() -> None:
         try:
-            results.append(job())
+            with ended_if_stuck():
+                results.append(job())
         except BaseException as error:  # noqa: BLE001 - raised in the caller's thread
             errors.append(error)
 
@@ -302,14 +382,21 @@ def run_interruptibly(job: Callable[[], T]) -> T:
 
 
 def _install(handler: Callable[..., None]) -> dict[signal.Signals, Any]:
+    global _noted
     if threading.current_thread() is not threading.main_thread():
         return {}
+    if _noted is None and signal.set_wakeup_fd(-1) == -1:
+        _noted = os.pipe()
+        os.set_blocking(_noted[1], False)
+        signal.set_wakeup_fd(_noted[1], warn_on_full_buffer=False)
     return {number: signal.signal(number, handler) for number in SIGNALS}
 
 
 def _end_at_once(*_: Any) -> None:
+    _end_watch()
     os._exit(0)
 
 
 def _end_interrupted(number: int, *_: Any) -> None:
+    _end_watch()
     os._exit(_BY_SIGNAL + number)

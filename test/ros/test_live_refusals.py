@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import queue
+import signal
+import subprocess
+import sys
 import threading
+from subprocess import PIPE
 from typing import Any
 
 import pytest
@@ -131,6 +135,65 @@ def test_a_file_that_is_no_asset_any_more_is_not_followed(start, edited_asset):
     edited_asset.write_text(text.replace('"both"', '"all"'), encoding="utf-8")
     bridge.reload().result(TIMEOUT_S)
     assert bridge.change(variants=head("all")).result(TIMEOUT_S).opened == (f"publisher {POINTS}",)
+
+
+def test_text_that_is_not_utf_8_is_refused_and_named(start, edited_asset):
+    bridge = start(load_plan(edited_asset)).bridge
+    before, text = graph_of(bridge), edited_asset.read_text(encoding="utf-8")
+    edited_asset.write_text(text.replace('upAxis = "Z"', 'upAxis = "\\x9b"'), encoding="utf-8")
+    with pytest.raises(BridgeError, match=r"'robots\.usda' has text that is not UTF-8: \.upAxis"):
+        bridge.reload().result(TIMEOUT_S)
+    assert not settled_difference(bridge, before)
+
+
+def test_time_samples_that_cannot_be_used_hold_up_nothing(start, edited_asset):
+    bridge = start(load_plan(edited_asset)).bridge
+    moving = edited_asset.with_name("moving.usda")
+    moving.write_text(
+        '#usda 1.0\n(\n    timeCodesPerSecond = 0\n)\nover "World"\n{\n'
+        '    def Xform "flag" (prepend apiSchemas = ["RosFrameAPI"])\n    {\n'
+        "        double3 xformOp:translate.timeSamples = { 0: (0, 0, 0), 1: (1, 0, 0) }\n"
+        '        uniform token[] xformOpOrder = ["xformOp:translate"]\n    }\n}\n',
+        encoding="utf-8",
+    )
+    text = edited_asset.read_text(encoding="utf-8")
+    edited_asset.write_text(
+        text.replace("(\n", "(\n    subLayers = [@./moving.usda@]\n", 1), encoding="utf-8"
+    )
+    bridge.reload().result(TIMEOUT_S)
+    found = [each for each in bridge.plan.diagnostics if each.severity == "error"]
+    assert {each.code for each in found} == {"1.1.time_codes_per_second", "1.1.samples"}
+    assert {each.layer for each in found} == {str(moving)}
+
+
+STUCK = """
+import ctypes, sys
+from usd_ros_bridge import Bridge, load_plan
+from usd_ros_bridge.process_settings import ended_by_signals
+
+def never_returns(stage):
+    sys.setswitchinterval(1000)
+    # A call through PyDLL keeps Python's lock.
+    ctypes.PyDLL(None).write(1, b"in\\n", 3)
+    ctypes.PyDLL(None).sleep(600)
+
+with ended_by_signals() as ending, Bridge(load_plan(sys.argv[1])) as bridge:
+    ending.stop = bridge.stop
+    bridge.change(edit=never_returns)
+    bridge.spin()
+"""
+
+
+@pytest.mark.process
+def test_a_change_that_never_returns_can_be_ended(edited_asset):
+    with subprocess.Popen(
+        [sys.executable, "-c", STUCK, edited_asset], stdout=PIPE, stderr=PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "in\n"
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == -signal.SIGKILL
+    assert "a call of OpenUSD does not end: the process is killed" in errors
 
 
 def test_a_bridge_without_a_stage_cannot_change(start):

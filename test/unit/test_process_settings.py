@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import signal
 import subprocess
 import sys
+from subprocess import PIPE
 
 import pytest
 
@@ -128,3 +130,43 @@ def test_the_node_tunes_its_process_before_it_reads_anything(role, monkeypatch):
     monkeypatch.setattr(node, "load_plan", pytest.fail)
     with pytest.raises(TunedError):
         node.main(["robot.usda"], role=getattr(options, role))
+
+
+STUCK = """
+import ctypes, sys, time
+from usd_ros_bridge.process_settings import {ending}, run_interruptibly
+
+def job():
+    # Calls through PyDLL keep Python's lock, as a call of OpenUSD's that never returns does.
+    sys.setswitchinterval(1000)
+    ctypes.PyDLL(None).write(1, b"in\\n", 3)
+    {job}
+
+with {ending}():
+    run_interruptibly(job)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("ending", ["ended_by_signals", "ending_at_once"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_process_that_python_cannot_end(ending, number):
+    program = STUCK.format(ending=ending, job="ctypes.PyDLL(None).sleep(600)")
+    with subprocess.Popen([sys.executable, "-c", program], stdout=PIPE, stderr=PIPE, text=True) as process:
+        assert process.stdout.readline() == "in\n"
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    assert errors == "usd_ros_bridge: a call of OpenUSD does not end: the process is killed\n"
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("ending", "status"), [("ended_by_signals", 0), ("ending_at_once", 0)])
+def test_a_signal_that_python_handles_is_all_that_happens(ending, status):
+    program = STUCK.format(ending=ending, job="time.sleep(600)")
+    with subprocess.Popen([sys.executable, "-c", program], stdout=PIPE, stderr=PIPE, text=True) as process:
+        assert process.stdout.readline() == "in\n"
+        process.send_signal(signal.SIGINT)
+        # The streams end with the last process that has them.
+        assert process.communicate(timeout=60) == ("", "")
+    assert process.returncode == status

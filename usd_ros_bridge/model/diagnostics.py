@@ -85,6 +85,7 @@ def archive_and_inner(path: str) -> tuple[str, str]:
     return (match["archive"], match["inner"]) if match else (path, "")
 
 
+NOT_UTF8_REMEDY: Final = "write the text in UTF-8"
 PLUGIN_REMEDY: Final = "usd_ros_bridge plugins shows all plug-ins and their faults"
 
 
@@ -98,6 +99,15 @@ def internal_fault(path: str, what: str, error: BaseException) -> Diagnostic:
         what: The action that is left out: `reading this prim`.
         error: One of CONTAINED.
     """
+    if isinstance(error, UnicodeDecodeError):
+        # On a stage of a host's: the bridge replaces such text in the layers that it opens itself.
+        return Diagnostic(
+            code="1.2.5.text",
+            severity="error",
+            path=path,
+            message=f"{what} is not possible: the prim has text that is not UTF-8; it is left out",
+            remedy=NOT_UTF8_REMEDY,
+        )
     text = " ".join(error_text(error).split())[:200]
     return Diagnostic(
         code="internal",

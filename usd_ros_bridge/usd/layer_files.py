@@ -7,7 +7,6 @@ SIGBUS. A FIFO or a device blocks the thread that opens it. So the bridge checks
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import stat
 import tempfile
@@ -26,6 +25,15 @@ from pxr import Ar, Sdf, Tf
 from usd_ros_bridge.errors import AssetError, quoted
 from usd_ros_bridge.options import ReadOptions
 from usd_ros_bridge.usd.packages import SCHEME
+from usd_ros_bridge.usd.text_encoding import (
+    CRATE,
+    QUOTED,
+    TEXT,
+    TextFault,
+    has_bad_text,
+    replace_bad_text,
+    text_in_file,
+)
 
 T = TypeVar("T")
 
@@ -41,17 +49,9 @@ _CHUNK: Final = 1 << 20
 _REST_S: Final = 0.05
 """How long nobody may have modified a file: a half-written text layer may be a layer."""
 
-_CRATE: Final = b"PXR-USDC"
-_TEXT: Final = (b"#usda", b"#sdf")
 _STEPS: Final = bytes.maketrans(b"{[(}])", b"\x01\x01\x01\xff\xff\xff")
 """Brackets as signed bytes: a level more, a level less."""
 _OTHERS: Final = bytes(set(range(256)).difference(b"{[(}])"))
-_QUOTED: Final = re.compile(
-    rb'"""(?:\\.|[^\\])*?"""|\'\'\'(?:\\.|[^\\])*?\'\'\'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
-    rb"|@@@.*?@@@|@[^@\n]*@|/\*.*?\*/|(?:#|//)[^\n]*",
-    re.DOTALL,
-)
-"""Text in a layer whose brackets do not count: strings, asset paths, comments."""
 
 
 class FileRefusedError(Exception):
@@ -69,6 +69,7 @@ class LayerFiles:
         versions: Of the files that were opened, by path, from just before each was read: what is saved while it is
             read is another version.
         kept: Layers that are open though nothing is composed from them, by identifier.
+        text_faults: Where layers had text that is not UTF-8, by identifier.
     """
 
     def __init__(self, options: ReadOptions | None = None) -> None:
@@ -80,6 +81,7 @@ class LayerFiles:
         self.options = options or ReadOptions()
         self.versions: dict[str, FileVersion] = {}
         self.kept: dict[str, Any] = {}
+        self.text_faults: dict[str, list[TextFault]] = {}
         self._bytes: dict[str, int] = {}
         self._placeholders: dict[str, Any] = {}
         # Until they are composed: a layer without references is freed, and OpenUSD would read its file itself.
@@ -104,11 +106,31 @@ class LayerFiles:
             return Sdf.Layer.FindOrOpen(identifier)
         self.check(file)
         if not self.options.private_copies:
-            return Sdf.Layer.FindOrOpen(identifier)
+            layer = Sdf.Layer.FindOrOpen(identifier)
+            if self._replace_bad_text(layer, file):
+                self.note_import(layer, file)
+            return layer
         with self.copy(file) as copy:
             layer = self._held[identifier] = _opened_from(identifier, copy)
+            self._replace_bad_text(layer, copy)
         self.note_import(layer, file)
         return layer
+
+    def _replace_bad_text(self, layer: Any, file: str) -> bool:
+        """Replace what is not UTF-8 in a layer that was read from a file. Return whether there was any.
+
+        Raises:
+            AssetError: It has text that is nested too deeply.
+        """
+        text = b"" if layer is None else text_in_file(layer.realPath or layer.identifier, file)
+        if not text.startswith(TEXT) and _is_any_deeper(text.split(b"\0"), self.options.max_nesting):
+            raise AssetError(f"{quoted(Path(file).name)}: {exceeded('nesting', self.options.max_nesting)}")
+        if not has_bad_text(text):
+            return False
+        self.text_faults[layer.identifier] = replace_bad_text(layer)
+        # Composed later on, OpenUSD would read it again.
+        self.keep((layer,))
+        return True
 
     def check(self, file: str) -> None:
         """Check a file before anything reads it. A file that is missing is left to OpenUSD to report.
@@ -315,7 +337,7 @@ def layer_text(layer: Any) -> bytes | None:
         content = read_regular_file(file, regular_file_size(file) or 0)
     except (FileRefusedError, OSError):
         return None
-    return content if content.startswith(_TEXT) else None
+    return content if content.startswith(TEXT) else None
 
 
 def _copy_regular(file: str, target: Path, most_bytes: int, stop: Callable[[], bool] | None) -> None:
@@ -380,10 +402,17 @@ def is_nested_deeper(file: str, limit: int) -> bool:
 
 
 def _is_text_deeper(content: bytes, limit: int) -> bool:
-    if content.startswith(_CRATE) or _opened(content) <= limit:
+    if content.startswith(CRATE) or _opened(content) <= limit:
         return False
     # Brackets in strings and comments do not count, and take long to leave out.
-    return _depth(content) > limit and _depth(_QUOTED.sub(b"", content)) > limit
+    return _depth(content) > limit and (
+        _depth(QUOTED.sub(b"", content)) > limit or _is_any_deeper(QUOTED.findall(content), limit)
+    )
+
+
+def _is_any_deeper(texts: Iterable[bytes], limit: int) -> bool:
+    """Return whether a string, which may be an expression of OpenUSD's, is nested deeper than `limit` by itself."""
+    return any(len(each) > 2 * limit and _depth(each) > limit for each in texts)
 
 
 def _opened(content: bytes) -> int:

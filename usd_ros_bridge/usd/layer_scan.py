@@ -25,6 +25,7 @@ from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.usd.layer_files import FileRefusedError, LayerFiles, exceeded, layer_text
 from usd_ros_bridge.usd.packages import SCHEME, PackageMap, is_package_path, split_package_path
 from usd_ros_bridge.usd.resolver import PackageResolution, context_with, resolution_in_use
+from usd_ros_bridge.usd.text_encoding import text_diagnostic
 
 _NOT_FOLLOWED: Final = "is not followed"
 _ASSET_MARKS: Final = (b"@", b"clips", b"${")
@@ -32,6 +33,9 @@ _ASSET_MARKS: Final = (b"@", b"clips", b"${")
 
 MOST_CLIPS: Final = 100_000
 """Clips that a template may stand for: OpenUSD takes about 10 us for each."""
+
+LAST_CLIP: Final = 1e9
+"""Highest number of a clip of a template, in strides."""
 
 _CLIPS: Final = "clips"
 _RANGES: Final = ("templateStartTime", "templateEndTime", "templateStride")
@@ -128,7 +132,7 @@ class _Scanner:
     def run(self, variables: Mapping[str, Any]) -> LayerScan:
         """Visit the layers; one that is reached with other expression variables is visited again."""
         pending = [(self._root, dict(variables))]
-        self._leave_out_clips(self._root)
+        self._note_changes(self._root)
         while pending:
             layer, variables = pending.pop()
             sublayers = frozenset(layer.subLayerPaths)
@@ -203,11 +207,14 @@ class _Scanner:
         self._found[identifier] = found
         if found is not None:
             self._scan.layers.append(found)
-            self._leave_out_clips(found)
+            self._note_changes(found)
         return found
 
-    def _leave_out_clips(self, layer: Any) -> None:
-        self._scan.refusals += [RefusedArc("", "", layer.identifier, each) for each in leave_out_clips(layer)]
+    def _note_changes(self, layer: Any) -> None:
+        """Note the text of a layer that was replaced as it was opened, and leave out clips that cannot be used."""
+        faults = self._files.text_faults.get(layer.identifier, ())
+        found = [text_diagnostic(each, layer) for each in faults] + leave_out_clips(layer)
+        self._scan.refusals += [RefusedArc("", "", layer.identifier, each) for each in found]
 
     def _is_admitted(self, layer: Any, asset_path: str, *, is_arc: bool) -> bool:
         if not is_package_path(asset_path):
@@ -365,6 +372,9 @@ def _fault(clips: Mapping[str, Any]) -> str:
     start, end, stride = given
     if stride > 0.0 and (end - start) / stride > MOST_CLIPS:
         return f"a stride of {stride:g} from {start:g} to {end:g} makes more than {MOST_CLIPS:,} clips"
+    if max(abs(start), abs(end)) > LAST_CLIP * stride > 0.0:
+        # Where a time does not change by a stride, OpenUSD counts without an end.
+        return f"a stride of {stride:g} is too small for times up to {max(abs(start), abs(end)):g}"
     return ""
 
 

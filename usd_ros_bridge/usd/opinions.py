@@ -25,6 +25,7 @@ from usd_ros_bridge.usd.layer_lines import Key, layer_lines, line_of_text
 from usd_ros_bridge.usd.read.composition import ArcSite, arc_sites
 from usd_ros_bridge.usd.read.properties import slots_of
 from usd_ros_bridge.usd.read.stage_reader import SCHEMAS, layer_name
+from usd_ros_bridge.usd.text_encoding import TEXT
 
 MAX_TEXT_BYTES: Final = 64 * 2**20
 """Longest text of a layer that is searched for lines."""
@@ -38,7 +39,6 @@ _FIELDS: Final = {
     "1.2.4.default": ("variantSetNames", "variantSets"),
 }
 """Code of a diagnostic about a prim's metadata -> its name in OpenUSD, and in text."""
-_TEXT: Final = (b"#usda", b"#sdf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class _Finder:
             return None
 
     def _place(self, diagnostic: Diagnostic) -> _Place | None:
-        if diagnostic.code.startswith("1.2."):
+        if diagnostic.code.startswith("1.2.") and not diagnostic.attribute:
             if self._sites is None:
                 self._sites = arc_sites(self._stage)
             site = self._sites.get(diagnostic)
@@ -129,6 +129,7 @@ class _Finder:
             layers = [each for each in (self._session, self._stage.GetRootLayer()) if each]
             return self._metadata(layers, diagnostic.attribute)
         specs = prim.GetPrimStack()
+        specs = [each for each in specs if each.layer.identifier == diagnostic.layer] or specs
         if diagnostic.attribute:
             return self._property(prim, specs, diagnostic)
         name, text_name = _FIELDS.get(diagnostic.code, ("", ""))
@@ -155,8 +156,8 @@ class _Finder:
     def _property(self, prim: Usd.Prim, specs: list[Any], diagnostic: Diagnostic) -> _Place | None:
         """Return the place of a property; of one that is not authored, where its schema is applied."""
         name = diagnostic.attribute
-        if name == _APPLIED:
-            return self._applied(specs, diagnostic.message) or self._prim(specs)
+        if name == _APPLIED and (place := self._applied(specs, diagnostic.message)) is not None:
+            return place
         found = _property_spec(specs, name)
         if found is not None:
             path = str(found.path)
@@ -312,4 +313,4 @@ def _read(text: _Text) -> bytes:
                 content = archive.read(entry)
     except (OSError, KeyError, ValueError, NotImplementedError, zipfile.BadZipFile, FileRefusedError):
         return b""
-    return content if content.startswith(_TEXT) else b""
+    return content if content.startswith(TEXT) else b""

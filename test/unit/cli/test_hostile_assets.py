@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import resource
@@ -89,6 +90,54 @@ def nested(depth: int) -> Make:
     return layer('def "robot"\n{\n' + 'def "a"\n{\n' * depth + "}\n" * depth + "}\n")
 
 
+MOVING = """def Xform "robot" (prepend apiSchemas = ["RosContextAPI"]) {
+    def Xform "flag" (prepend apiSchemas = ["RosFrameAPI"]) {
+        double3 xformOp:translate.timeSamples = { 0: (0, 0, 0), 1: (1, 0, 0) }
+        uniform token[] xformOpOrder = ["xformOp:translate"]
+    }
+}
+"""
+
+
+def timed(over: str, under: str, *, arc: str = "subLayers = [@./thing.usda@]") -> Make:
+    """A layer over one with time samples, each with its timeCodesPerSecond; the arc is metadata of the first one."""
+    head = HEAD.format(more="    timeCodesPerSecond = {}\n")
+
+    def make(path: Path) -> None:
+        path.joinpath("thing.usda").write_text(head.format(under) + MOVING, encoding="utf-8")
+        more = f"    timeCodesPerSecond = {over}\n"
+        if arc.startswith("subLayers"):
+            layer("", more=f"{more}    {arc}\n")(path)
+        else:
+            layer(f'def "robot" ({arc}) {{\n}}\n', more=more)(path)
+
+    return make
+
+
+def scaled_twice(scale: str) -> Make:
+    """Two references, which scale times, one after the other."""
+
+    def make(path: Path) -> None:
+        path.joinpath("leaf.usda").write_text(HEAD.format(more="") + MOVING, encoding="utf-8")
+        for name, target in (("thing", "leaf"), ("asset", "thing")):
+            path.joinpath(f"{name}.usda").write_text(
+                HEAD.format(more="")
+                + f'def "robot" (references = @./{target}.usda@ (scale = {scale})) {{\n}}\n',
+                encoding="utf-8",
+            )
+
+    return make
+
+
+NOT_RATES = ("0", "nan", "inf", "-1", "5e-324", "1e300")
+CLIPS = """clips = { dictionary default = {
+    string primPath = "/robot"
+    string templateAssetPath = "clip.#.usda"
+    double templateStartTime = 1e17
+    double templateEndTime = 1.0000000000001e17
+    double templateStride = 1
+} }"""
+DEEP = 30_000
 SUBLAYER = "    subLayers = [@./thing.usda@]\n"
 REFERENCE = 'def "robot" (references = @./thing.usda@) {\n}\n'
 HOSTILE: dict[str, Make] = {
@@ -121,10 +170,37 @@ HOSTILE: dict[str, Make] = {
         '    subLayers = [@`"${P}"`@]\n'
     ),
     "no text at all": lambda path: path.joinpath("asset.usda").write_bytes(bytes(range(256)) * 100) and None,
+    **{f"{rate} time codes a second over samples": timed(rate, "1") for rate in NOT_RATES},
+    **{f"{rate} time codes a second below a stage": timed("1", rate) for rate in NOT_RATES},
+    "0 time codes a second in a reference": timed("1", "0", arc="references = @./thing.usda@"),
+    "rates whose ratio is too large": timed("1e200", "1e-200"),
+    "scales whose product is too large": scaled_twice("1e200"),
+    "scales whose product is too small": scaled_twice("1e-200"),
+    "a stride that is lost in its times": layer(f'def Xform "robot" ({CLIPS}) {{\n}}\n'),
+    "an expression without end": layer(
+        'def "robot" (references = @`' + "if(true," * DEEP + '"x"' + ")" * DEEP + "`@) {\n}\n"
+    ),
+    "a collection without end": layer(
+        'def Xform "robot" (prepend apiSchemas = ["CollectionAPI:all"]) {\n'
+        f'uniform pathExpression collection:all:membershipExpression = "{"(" * DEEP}/robot{")" * DEEP}"\n}}\n'
+    ),
     "a crate that is cut off": lambda path: (
         path.joinpath("asset.usda").write_bytes(b"PXR-USDC" + bytes(80)) and None
     ),
 }
+
+
+@pytest.mark.parametrize("name", [each for each in HOSTILE if "time codes" in each or "scales" in each])
+def test_time_samples_that_cannot_be_used_are_left_out_and_said(name: str, tmp_path: Path) -> None:
+    HOSTILE[name](tmp_path)
+    ran = run_cli("inspect", "--json", tmp_path / "asset.usda", preexec_fn=limit)
+    assert ran.returncode == 0, ran.stderr
+    plan = json.loads(ran.stdout)
+    found = [each for each in plan["diagnostics"] if each["code"] == "1.1.samples"]
+    assert [(each["path"], each["attribute"]) for each in found] == [("/robot/flag", "xformOp:translate")]
+    assert found[0]["line"] > 0
+    rates = [each for each in plan["diagnostics"] if each["attribute"] == "timeCodesPerSecond"]
+    assert ("scales" in name) != any(each["severity"] == "error" and each["line"] for each in rates), rates
 
 
 def limit() -> None:

@@ -80,6 +80,10 @@ UNUSABLE = {
     "stride": (clips(TEMPLATE, stride="double templateStride = 1e-9"), f"more than {MOST_CLIPS:,} clips"),
     "least stride": (clips(TEMPLATE, stride="double templateStride = 5e-324"), f"more than {MOST_CLIPS:,} clips"),
     "range": (clips(TEMPLATE, end="double templateEndTime = 1e300"), f"more than {MOST_CLIPS:,} clips"),
+    "lost stride": (
+        clips(TEMPLATE, start="double templateStartTime = 1e17", end="double templateEndTime = 1.0000000000001e17"),
+        "a stride of 1 is too small",
+    ),
     "endless": (clips(TEMPLATE, end="double templateEndTime = inf"), "templateEndTime has numbers"),
     "offset": (clips(TEMPLATE, offset="double templateActiveOffset = nan"), "templateActiveOffset has numbers"),
     "part of a range": (clips({"stride": TEMPLATE["stride"]}), "not all of templateStartTime"),

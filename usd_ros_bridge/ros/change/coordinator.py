@@ -22,7 +22,7 @@ from usd_ros_bridge.model.change import ChangeReport
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import PlanOptions, VariantSelection
 from usd_ros_bridge.planning.diff import why_refused
-from usd_ros_bridge.process_settings import short_switch_interval
+from usd_ros_bridge.process_settings import ended_if_stuck, short_switch_interval
 from usd_ros_bridge.reporting import describe
 from usd_ros_bridge.ros.domains import Domain, Domains
 from usd_ros_bridge.runtime.inbox import TickQueue
@@ -357,7 +357,8 @@ class ChangeCoordinator:
         self._forget([each for each in requests if each.done.cancelled()])
         requests = [each for each in requests if not each.done.cancelled()]
         try:
-            report = self._change(requests) if requests else None
+            with ended_if_stuck():
+                report = self._change(requests) if requests else None
         except Exception as error:  # noqa: BLE001 - it goes to whoever asked
             if len(requests) > 1:
                 # Serve them one by one: only some of them may be refused.

@@ -18,6 +18,7 @@ from pxr import Tf, Usd
 
 from usd_ros_bridge.usd.edit.lock import lock_of
 from usd_ros_bridge.usd.read.properties import PREDICATE, plain
+from usd_ros_bridge.usd.read.samples import sample_times
 
 MAX_SAMPLES: Final = 100_000
 """Time samples that are read of one attribute."""
@@ -68,7 +69,7 @@ class SourceValue:
         if attribute:
             per_second = stage.GetTimeCodesPerSecond() or 1.0
             query = Usd.AttributeQuery(attribute)
-            codes = query.GetTimeSamples()[:MAX_SAMPLES]
+            codes = sample_times(attribute)[:MAX_SAMPLES]
             if codes:
                 samples = [plain(query.Get(Usd.TimeCode(code))) for code in codes]
                 times = [code / per_second for code in codes]

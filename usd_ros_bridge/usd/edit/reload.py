@@ -24,6 +24,7 @@ from usd_ros_bridge.usd.layer_files import (
 )
 from usd_ros_bridge.usd.layer_scan import clip_faults, evaluated_path, scan_layers
 from usd_ros_bridge.usd.packages import SCHEME, PackageMap, is_package_path, split_package_path
+from usd_ros_bridge.usd.text_encoding import bad_text, has_bad_text, text_in_file
 from usd_ros_bridge.usd.tf_errors import first_line, quiet
 
 
@@ -201,7 +202,8 @@ def _verify(stage: Any, copied: _CopiedLayer, opener: LayerFiles) -> Any:
         raise AssetError(f"cannot read {_names([file])}: it has no prims any more, or is being written")
     _verify_default_prim(stage, layer, new, Path(file))
     reason = (
-        _clip_fault(new)
+        _text_fault(new, layer, copied)
+        or _clip_fault(new)
         or _package_fault(_linked_packages(stage), new)
         or _reached_from(stage, layer, new, opener)
     )
@@ -267,6 +269,14 @@ def _reached_from(stage: Any, layer: Any, content: Any, opener: LayerFiles) -> s
         if refused := next((each for each in scan.refusals if not is_package_path(each.asset_path)), None):
             return f"leads to {quoted(refused.asset_path or path)}: {refused.diagnostic.message}"
     return ""
+
+
+def _text_fault(content: Any, layer: Any, copied: _CopiedLayer) -> str:
+    """Return where content has text that is not UTF-8, which an opening would replace, "" for nowhere."""
+    if not has_bad_text(text_in_file(layer.realPath, copied.copy)):
+        return ""
+    fault = bad_text(content)[0]
+    return f"has text that is not UTF-8: {fault.path}.{fault.attribute}"
 
 
 def _clip_fault(content: Any) -> str:

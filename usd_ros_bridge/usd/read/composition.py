@@ -79,13 +79,27 @@ def _noted(stage: Usd.Stage) -> list[tuple[str, ArcSite, Diagnostic]] | None:
     text = session.customLayerData.get(NOTES_KEY) if session else None
     if not isinstance(text, str):
         return None
+    notes = json.loads(text)
+    diagnostics = _on_stage(stage, [Diagnostic(**note["diagnostic"]) for note in notes])
     return [
-        (
-            note["identifier"],
-            ArcSite(note["layer"], asset_path=note["asset_path"]),
-            Diagnostic(**note["diagnostic"]),
-        )
-        for note in json.loads(text)
+        (note["identifier"], ArcSite(note["layer"], asset_path=note["asset_path"]), diagnostic)
+        for note, diagnostic in zip(notes, diagnostics, strict=True)
+    ]
+
+
+def _on_stage(stage: Usd.Stage, diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """Return diagnostics about prims of layers with the paths that these have on the stage, "" for none."""
+    wanted = {(each.layer, each.path) for each in diagnostics if each.path}
+    prims = Usd.PrimRange(stage.GetPseudoRoot(), PREDICATE) if wanted else ()
+    found: dict[tuple[str, str], str] = {}
+    for prim in prims:
+        for spec in prim.GetPrimStack():
+            site = (spec.layer.identifier, str(spec.path.StripAllVariantSelections()))
+            if site in wanted:
+                found.setdefault(site, prim.GetPath().pathString)
+    return [
+        replace(each, path=found.get((each.layer, each.path), "")) if each.path else each
+        for each in diagnostics
     ]
 
 

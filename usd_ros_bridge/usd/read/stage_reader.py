@@ -9,10 +9,16 @@ from typing import Any, Final, NamedTuple
 
 from pxr import Sdf, Usd, UsdGeom, UsdPhysics
 
-from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.errors import AssetError, quoted
 from usd_ros_bridge.model import records
 from usd_ros_bridge.model.controller_schemas import CONTROLLER_SCHEMAS, CONTROLLERS, schema_name
-from usd_ros_bridge.model.diagnostics import CONTAINED, PLUGIN_REMEDY, Diagnostic, internal_fault
+from usd_ros_bridge.model.diagnostics import (
+    CONTAINED,
+    NOT_UTF8_REMEDY,
+    PLUGIN_REMEDY,
+    Diagnostic,
+    internal_fault,
+)
 from usd_ros_bridge.model.records import Record, TopicRecord
 from usd_ros_bridge.model.stage import Pause, PlainLinkRecord, StageMetrics, StageRecords, ValueTrackRecord
 from usd_ros_bridge.options import ReadOptions
@@ -39,9 +45,11 @@ from usd_ros_bridge.usd.read.properties import (
     PrimReader,
     collection_members,
 )
+from usd_ros_bridge.usd.read.samples import is_rate, left_out_samples
 from usd_ros_bridge.usd.read.sensor_reader import read_scene_values, read_sensor_model, sensor_schemas
 from usd_ros_bridge.usd.read.spec_memory import memory_of
 from usd_ros_bridge.usd.read.xforms import XformReader, with_ancestors
+from usd_ros_bridge.usd.text_encoding import bad_text
 
 
 class Metric(NamedTuple):
@@ -136,6 +144,8 @@ def _layer_diagnostics(stage: Usd.Stage, values: dict[str, Any]) -> list[Diagnos
     ):
         if layer.identifier in own or layer.empty:
             continue
+        if not is_rate(layer.timeCodesPerSecond):
+            found.append(_rate_fault(layer))
         for metric in METRICS[:3]:
             value = _authored(layer, metric)
             if value is None or value == values[metric.name]:
@@ -153,6 +163,19 @@ def _layer_diagnostics(stage: Usd.Stage, values: dict[str, Any]) -> list[Diagnos
                 )
             )
     return found
+
+
+def _rate_fault(layer: Sdf.Layer) -> Diagnostic:
+    return Diagnostic(
+        code="1.1.time_codes_per_second",
+        severity="error",
+        path="",
+        attribute="timeCodesPerSecond",
+        message=f"the layer {quoted(layer_name(layer))} has timeCodesPerSecond {quoted(layer.timeCodesPerSecond)}, "
+        "no usable positive number; its time samples are left out",
+        remedy="author timeCodesPerSecond = 1",
+        layer=layer.identifier,
+    )
 
 
 def layer_name(layer: Sdf.Layer) -> str:
@@ -691,13 +714,27 @@ def read_stage(
 
     Returns:
         Records in traversal order, in the stage's own units. Faults of the asset are in `diagnostics`.
+
+    Raises:
+        AssetError: A stage that the bridge did not open has text that is not UTF-8 where all of it depends on it.
     """
     with gc_paused():
         prims = PrimReader(stage, pause, memory_of(stage) if again else None)
         walk = _Walk(prims, physics=physics, contexts=contexts, most_prims=max_prims)
-        records = _read(stage, asset, prims, walk)
+        try:
+            records = _read(stage, asset, prims, walk)
+        except UnicodeDecodeError:
+            # On a stage of a host's: the bridge replaces such text in the layers that it opens itself.
+            raise AssetError(f"cannot read {quoted(asset)}: {_bad_text_of(stage)}") from None
         prims.close()
         return records
+
+
+def _bad_text_of(stage: Usd.Stage) -> str:
+    faults = ((layer, fault) for layer in stage.GetUsedLayers() for fault in bad_text(layer))
+    layer, fault = next(faults, (stage.GetRootLayer(), None))
+    where = "" if fault is None else f" at {fault.path}.{fault.attribute}"
+    return f"the layer {quoted(layer_name(layer))} has text that is not UTF-8{where}; {NOT_UTF8_REMEDY}"
 
 
 def _read(stage: Usd.Stage, asset: str, prims: PrimReader, walk: _Walk) -> StageRecords:
@@ -740,7 +777,7 @@ def _read(stage: Usd.Stage, asset: str, prims: PrimReader, walk: _Walk) -> Stage
         pose_tracks=pose_tracks,
         value_tracks=tuple(walk.value_tracks),
         repeats=walk.originals,
-        sources=source_types(stage, walk.found.get("topics", ())),
+        sources=source_types(stage, walk.found.get("topics", ()), walk.diagnostics),
         asset_names=_asset_names(stage, (default_prim, *walk.paths(ROOTS))),
         collections=collections,
         scene_values=read_scene_values(stage, walk.found.get("sensor_models", ())),
@@ -758,10 +795,13 @@ def _read(stage: Usd.Stage, asset: str, prims: PrimReader, walk: _Walk) -> Stage
 assert {name for name, _ in SCHEMAS.values()} < {field.name for field in fields(StageRecords)}
 
 
-def source_types(stage: Usd.Stage, topics: Iterable[TopicRecord]) -> dict[str, str]:
+def source_types(
+    stage: Usd.Stage, topics: Iterable[TopicRecord], diagnostics: list[Diagnostic]
+) -> dict[str, str]:
     """Return the USD value type by path of all that publishers name as sources; "" where no attribute is there."""
     types = {}
     for path in {target for topic in topics for target in topic.source or ()}:
         attribute = stage.GetAttributeAtPath(path) if Sdf.Path(path).IsPropertyPath() else None
         types[path] = str(attribute.GetTypeName()) if attribute else ""
+        diagnostics += left_out_samples(attribute) if attribute else ()
     return types
