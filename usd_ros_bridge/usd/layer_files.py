@@ -411,8 +411,8 @@ def _is_text_deeper(content: bytes, limit: int) -> bool:
 
 
 def _is_any_deeper(texts: Iterable[bytes], limit: int) -> bool:
-    """Return whether a string, which may be an expression of OpenUSD's, is nested deeper than `limit` by itself."""
-    return any(len(each) > 2 * limit and _depth(each) > limit for each in texts)
+    """Return whether a string, which may be an expression of OpenUSD's, has more levels of `(` than `limit`."""
+    return any(each.count(b"(") > limit and _depth(each.translate(None, b"{[]}")) > limit for each in texts)
 
 
 def _opened(content: bytes) -> int:
