@@ -297,8 +297,8 @@ def generate_launch_description() -> LaunchDescription:
             DeclareLaunchArgument(
                 "foxglove",
                 default_value="",
-                description="Serve the Foxglove app, which only looks, on this port, 8765 for example. "
-                "Empty: as in params_file.",
+                description="Serve the Foxglove app, which only looks without foxglove_control, on this port, 8765 for "
+                "example. Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "foxglove_host",

@@ -653,7 +653,7 @@ class BridgeOptions:
     )
     foxglove: int = _parameter(
         -1,
-        "Serve the Foxglove app, which only looks, on this port; 0: any port, -1: do not.",
+        "Serve the Foxglove app, which only looks without foxglove_control, on this port; 0: any port, -1: do not.",
         range=ranges.PORT,
         flag="--foxglove",
         metavar="[PORT]",
