@@ -42,6 +42,8 @@ HEADERS = {
     "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
     "Sec-WebSocket-Protocol": "foxglove.sdk.v1",
 }
+FORWARD = Twist()
+FORWARD.linear.x = 0.5
 WAIT_S = 30.0
 
 
@@ -282,9 +284,7 @@ def try_to_drive(client: FoxgloveClient) -> None:
     """Publish a command, set a parameter and call a service, as a client does that was told it may."""
     row = {"id": 1, "topic": "/rover/cmd_vel", "encoding": "cdr", "schemaName": "geometry_msgs/msg/Twist"}
     client.send(op="advertise", channels=[row])
-    twist = Twist()
-    twist.linear.x = 0.5
-    client.publish(1, serialize_message(twist))
+    client.publish(1, serialize_message(FORWARD))
     client.send(op="setParameters", parameters=[{"name": "tf_rate", "value": 20.0}], id="set")
     client.send(op="getParameters", parameterNames=[], id="get")
     client.send(op="subscribeParameterUpdates", parameterNames=["tf_rate"])
@@ -336,7 +336,13 @@ def test_with_control_an_app_drives(
         client.wait_for(lambda: "/rover/set_headlights" in client.services, "services")
         assert client.set_parameters({"name": "tf_rate", "value": 20.0})["tf_rate"]["value"] == 20.0
         try_to_drive(client)
-        ros_harness.wait_for(lambda: bool(commands), what="the command")
+
+        def is_heard() -> bool:
+            # The bridge waits for one subscription, its own; this one may be discovered later.
+            client.publish(1, serialize_message(FORWARD))
+            return bool(commands)
+
+        ros_harness.wait_for(is_heard, what="the command")
         assert commands[0].linear.x == 0.5
 
 
