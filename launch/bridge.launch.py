@@ -44,6 +44,7 @@ NODE_PARAMETERS = {
     "duration": float,
     "foxglove": int,
     "foxglove_host": str,
+    "foxglove_control": bool,
     "beyond_limits": str,
     "massless_bodies": str,
     "payloads": str,
@@ -69,7 +70,7 @@ KINDS = {
 }
 
 # Parameters that are lists of strings. Their launch arguments are separated by commas.
-LIST_PARAMETERS = ("variants", "contexts", "packages", "spawn_roots")
+LIST_PARAMETERS = ("variants", "contexts", "packages", "spawn_roots", "foxglove_origins")
 
 
 def given_parameters(context: LaunchContext) -> dict[str, ParameterValue]:
@@ -101,7 +102,8 @@ def is_yaml_list(text: str) -> bool:
 def yaml_list(name: str, text: str) -> str:
     """Return comma-separated text as a YAML list. The characters of globs mean something else in YAML: quote them."""
     entries = [each.strip() for each in text.split(",")]
-    return json.dumps([each for each in entries if each]) if name == "contexts" else f"[{text}]"
+    quoted = name in ("contexts", "foxglove_origins")
+    return json.dumps([each for each in entries if each]) if quoted else f"[{text}]"
 
 
 def check_type(context: LaunchContext, name: str, value: ParameterValue) -> None:
@@ -295,13 +297,26 @@ def generate_launch_description() -> LaunchDescription:
             DeclareLaunchArgument(
                 "foxglove",
                 default_value="",
-                description="Serve the Foxglove app on this port, 8765 for example. Empty: as in params_file.",
+                description="Serve the Foxglove app, which only looks without foxglove_control, on this port, 8765 for "
+                "example. Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "foxglove_host",
                 default_value="",
-                description="Address of the server for Foxglove. Everybody who reaches it can drive the robots. "
-                "Empty: as in params_file.",
+                description="Address of the server for Foxglove. Every program that reaches it sees everything, and "
+                "drives the robots with foxglove_control. Empty: as in params_file.",
+            ),
+            DeclareLaunchArgument(
+                "foxglove_control",
+                default_value="",
+                description="Let Foxglove apps drive: publish, call services, get and set parameters (true or "
+                "false). Empty: as in params_file.",
+            ),
+            DeclareLaunchArgument(
+                "foxglove_origins",
+                default_value="",
+                description="Origins of further web pages that may connect to the server for Foxglove, separated by "
+                "commas. Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "beyond_limits",

@@ -20,6 +20,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar, cast, get_args
 from usd_ros_bridge import ranges
 from usd_ros_bridge.errors import OptionError, alternatives, quoted
 from usd_ros_bridge.ranges import NumberRange, shown
+from usd_ros_bridge.web_requests import is_loopback, parse_origins
 
 Payloads = Literal["all", "none"]
 TfOutput = Literal["namespaced", "global", "both", "shared"]
@@ -237,16 +238,6 @@ class MeshUris:
     def is_loopback(self) -> bool:
         """Return whether only this machine reaches the HTTP server."""
         return is_loopback(self.host)
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only programs of this machine reach a server with this address."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def parse_mesh_uris(text: str) -> MeshUris:
@@ -662,7 +653,7 @@ class BridgeOptions:
     )
     foxglove: int = _parameter(
         -1,
-        "Serve the Foxglove app on this port; 0: any port, -1: do not.",
+        "Serve the Foxglove app, which only looks without foxglove_control, on this port; 0: any port, -1: do not.",
         range=ranges.PORT,
         flag="--foxglove",
         metavar="[PORT]",
@@ -671,10 +662,25 @@ class BridgeOptions:
     )
     foxglove_host: str = _parameter(
         "127.0.0.1",
-        "Address of the server for Foxglove. Everybody who reaches it can drive the robots.",
+        "Address of the server for Foxglove. Every program that reaches it sees everything, and drives the robots with "
+        "foxglove_control; web pages do only if their origin is allowed.",
         flag="--foxglove-host",
         metavar="ADDRESS",
         launch=True,
+    )
+    foxglove_control: bool = _parameter(
+        False,
+        "Let Foxglove apps drive: publish, call services, get and set parameters.",
+        flag="--foxglove-control",
+        launch=True,
+    )
+    foxglove_origins: Sequence[str] = _parameter(
+        (),
+        "Origins of further web pages that may connect to the server for Foxglove, as https://lichtblick.example.",
+        flag="--foxglove-origin",
+        metavar="ORIGIN",
+        launch=True,
+        parse=parse_origins,
     )
     handlers: Sequence[str] | None = _parameter(
         None, "Installed handlers to use; empty: all, none: none.", kind="strings", parse=_handlers
@@ -703,6 +709,7 @@ class BridgeOptions:
             if value is not None and (fault := row.fault(value)):
                 raise OptionError(f"{row.name} {fault}")
         parse_mesh_uris(self.mesh_uris)
+        parse_origins(self.foxglove_origins)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,6 +57,8 @@ ARGUMENTS = {
     "duration",
     "foxglove",
     "foxglove_host",
+    "foxglove_control",
+    "foxglove_origins",
     "beyond_limits",
     "massless_bodies",
     "payloads",

@@ -58,19 +58,20 @@ LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 HANG_S = 30.0
 """What takes longer hangs, however busy the machine is."""
 
+CONTROL: dict[str, Any] = {"foxglove": 0, "foxglove_control": True}
 Serve = Callable[..., tuple[Any, FoxgloveClient]]
 
 
 @pytest.fixture
 def serve(start: Any) -> Iterator[Serve]:
-    """`serve(**options)`: a running rover with a server, and a client of it."""
+    """`serve(**options)`: a running rover with a server, and a client of it that may drive."""
     with ExitStack() as stack:
 
         def run(
             backend: str = "kinematic", asset: Path = ROVER, **options: Any
         ) -> tuple[Any, FoxgloveClient]:
             plan = load_plan(asset, physics=backend == "mujoco")
-            running = start(plan, backend, foxglove=0, **options)
+            running = start(plan, backend, **(CONTROL | options))
             return running, stack.enter_context(connected(port_of(running.bridge)))
 
         yield run
@@ -598,7 +599,8 @@ class SilentClient:
         self.socket = socket.create_connection(("127.0.0.1", port))
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         self.socket.sendall(
-            b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+            b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\n"
+            b"Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
             b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: foxglove.sdk.v1\r\n\r\n"
         )
         self.socket.recv(100)
@@ -629,7 +631,7 @@ def test_closing_while_clients_publish_never_hangs(start: Any, ros_harness: Any)
     plan = load_plan(ROVER)
     durations = []
     for _ in range(20):
-        running = start(plan, "kinematic", foxglove=0)
+        running = start(plan, "kinematic", **CONTROL)
         client = FoxgloveClient(port_of(running.bridge))
         stopped = threading.Event()
         client.subscribe("/rover/odom")
@@ -655,7 +657,7 @@ def test_closing_while_clients_publish_never_hangs(start: Any, ros_harness: Any)
 
 
 def test_closing_beside_a_client_that_sends_as_fast_as_it_can(start: Any) -> None:
-    running = start(load_plan(ROVER), foxglove=0)
+    running = start(load_plan(ROVER), **CONTROL)
     with connected(port_of(running.bridge)) as client, connected(port_of(running.bridge)) as other:
         stopped = threading.Event()
         sender = threading.Thread(target=_send_until_closed, args=(client, stopped, 0.0), daemon=True)
@@ -739,9 +741,7 @@ def test_a_closed_bridge_is_freed(start: Any, reads: bool) -> None:
     gc.collect()
     gc.disable()
     try:
-        bridge = Bridge(
-            load_plan(ROVER), options=BridgeOptions(foxglove=0), report=print, inform=print
-        ).open()
+        bridge = Bridge(load_plan(ROVER), options=BridgeOptions(**CONTROL), report=print, inform=print).open()
         server = weakref.ref(bridge.parts.foxglove)
         client: Any = FoxgloveClient(port_of(bridge)) if reads else SilentClient(port_of(bridge))
         if reads:
@@ -755,6 +755,13 @@ def test_a_closed_bridge_is_freed(start: Any, reads: bool) -> None:
         bridge.close()
         del bridge
         wait_until(lambda: server() is None, "the server to be freed", timeout=HANG_S)
+        wait_until(
+            lambda: (
+                not any(each.name.startswith("usd_ros_bridge-foxglove") for each in threading.enumerate())
+            ),
+            "the threads of the server to end",
+            timeout=HANG_S,
+        )
         assert time.monotonic() - began < HANG_S
         if reads:
             client.close()
@@ -770,7 +777,7 @@ def test_two_domains_have_channels_and_publishers_of_their_own(start: Any, other
     ]
     topics[1] = replace(topics[1], path="/arm/second")
     told = subscription("/told", "std_msgs/msg/String", domain_id=other_domain_id)
-    running = start(plan(*topics, told), foxglove=0)
+    running = start(plan(*topics, told), **CONTROL)
     heard: list[String] = []
     observer = Domains(node_name="observer", domain_id=other_domain_id, report=print)
     try:
@@ -827,7 +834,11 @@ def test_only_an_address_beyond_the_loopback_warns(start: Any) -> None:
     assert not quiet.warnings.containing("password")
     assert quiet.infos.containing(f"ws://127.0.0.1:{port_of(quiet.bridge)}")
     quiet.close()
-    loud = start(load_plan(ROVER), foxglove=0, foxglove_host="0.0.0.0")
+    everywhere = {"foxglove_host": "0.0.0.0"}
+    looking = start(load_plan(ROVER), foxglove=0, **everywhere)
+    assert looking.warnings.containing("can see everything", "no password")
+    looking.close()
+    loud = start(load_plan(ROVER), **CONTROL, **everywhere)
     assert loud.warnings.containing("can drive the robots", "no password")
 
 
@@ -851,7 +862,7 @@ def test_a_recording_and_a_server_get_the_same_messages(start: Any, tmp_path: Pa
 
 
 def test_a_host_without_threads_serves_in_its_polls(ros_harness: Any) -> None:
-    options = replace(BridgeOptions(foxglove=0), threaded=False)
+    options = BridgeOptions(**CONTROL, threaded=False)
     with Bridge(load_plan(ROVER), options=options) as bridge, connected(port_of(bridge)) as client:
         ended = threading.Event()
         answers: list[dict[str, Any]] = []
@@ -880,7 +891,7 @@ def test_a_call_that_has_failed_is_not_made_later(domain_id: int, monkeypatch: p
         response.success = True
         return response
 
-    options = BridgeOptions(foxglove=0, threaded=False)
+    options = BridgeOptions(**CONTROL, threaded=False)
     with Bridge(load_plan(ROVER), options=options) as bridge, connected(port_of(bridge)) as client:
         bridge.on_service("/rover/set_headlights", switch)
         monkeypatch.setattr(service_calls, "TIMEOUT_S", 0.1)

@@ -18,8 +18,7 @@ import pytest
 from cli_calls import call_cli
 from page_runs import ARM, ROVER, PageRun, wait_for_end
 from usd_ros_bridge.errors import BridgeError, OptionError
-from usd_ros_bridge.options import is_loopback
-from usd_ros_bridge.view.page_server import _is_own, _own_names, check_address, page_url
+from usd_ros_bridge.view.page_server import check_address, page_url
 
 pytest.importorskip("viser", reason="viser is not installed: make setup-tests")
 
@@ -169,18 +168,17 @@ def cpu_seconds(process_id: int) -> float:
 
 
 @pytest.mark.parametrize(
-    ("host", "loopback", "url"),
+    ("host", "url"),
     [
-        ("127.0.0.1", True, "http://127.0.0.1:80"),
-        ("localhost", True, "http://localhost:80"),
-        ("::1", True, "http://[::1]:80"),
-        ("0.0.0.0", False, "http://127.0.0.1:80"),
-        ("127.example.com", False, "http://127.example.com:80"),
-        ("192.168.1.5", False, "http://192.168.1.5:80"),
+        ("127.0.0.1", "http://127.0.0.1:80"),
+        ("localhost", "http://localhost:80"),
+        ("::1", "http://[::1]:80"),
+        ("0.0.0.0", "http://127.0.0.1:80"),
+        ("127.example.com", "http://127.example.com:80"),
+        ("192.168.1.5", "http://192.168.1.5:80"),
     ],
 )
-def test_addresses(host: str, loopback: bool, url: str) -> None:
-    assert is_loopback(host) == loopback
+def test_addresses(host: str, url: str) -> None:
     assert page_url(host, 80) == url
 
 
@@ -212,27 +210,6 @@ def test_a_browser_that_keeps_its_caller_waiting_keeps_nobody_else(
         assert run.interrupt() == 0
     finally:
         os.kill(browser_id, signal.SIGKILL)
-
-
-@pytest.mark.parametrize(
-    ("name", "host", "own"),
-    [
-        ("127.0.0.1", "127.0.0.1", True),
-        ("localhost", "127.0.0.1", True),
-        ("192.168.1.2", "127.0.0.1", False),
-        ("evil.example", "127.0.0.1", False),
-        ("192.168.1.2", "0.0.0.0", True),
-        ("fe80::1", "::", True),
-        (socket.gethostname(), "0.0.0.0", True),
-        (f"{socket.gethostname()}.local", "0.0.0.0", True),
-        ("localhost", "0.0.0.0", True),
-        ("robot.lan", "robot.lan", True),
-        ("evil.example", "0.0.0.0", False),
-        ("", "0.0.0.0", False),
-    ],
-)
-def test_a_page_is_asked_for_by_its_own_names(name: str, host: str, own: bool) -> None:
-    assert _is_own(name, _own_names(host)) is own
 
 
 @pytest.mark.parametrize("name", ["my bridge", "my-robot", "a//b"])

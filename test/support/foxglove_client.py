@@ -32,9 +32,10 @@ class FoxgloveClient:
         gone: Topics and services that are not advertised any more.
     """
 
-    def __init__(self, port: int, *, host: str = "127.0.0.1") -> None:
+    def __init__(self, port: int, *, host: str = "127.0.0.1", origin: str | None = None) -> None:
         self.socket = connect(
             f"ws://{host}:{port}",
+            origin=origin,
             subprotocols=["foxglove.sdk.v1"],
             max_size=None,
             # A server that is busy greets late.
@@ -135,6 +136,10 @@ class FoxgloveClient:
         answer = self._answer(("asset", number))
         return answer if isinstance(answer, bytes) else None
 
+    def answers(self) -> dict[Any, Any]:
+        """Return the answers that nobody has taken, by ("service", call) and ("parameters", request)."""
+        return dict(self._answers)
+
     def warnings(self, *texts: str) -> list[str]:
         return [each["message"] for each in self.statuses if all(text in each["message"] for text in texts)]
 
@@ -198,9 +203,9 @@ class FoxgloveClient:
 
 
 @contextmanager
-def connected(port: int) -> Iterator[FoxgloveClient]:
-    """Return a client that is closed at the end."""
-    client = FoxgloveClient(port)
+def connected(port: int, *, origin: str | None = None) -> Iterator[FoxgloveClient]:
+    """Return a client, as a page of an origin or as no page, that is closed at the end."""
+    client = FoxgloveClient(port, origin=origin)
     try:
         yield client
     finally:

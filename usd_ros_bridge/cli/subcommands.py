@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from usd_ros_bridge.view.page_process import PageAddress
 
 EXIT_DIFFERENT = 1
+FOXGLOVE = ("foxglove", "foxglove_host", "foxglove_control", "foxglove_origins")
 
 
 @click.command()
@@ -84,8 +85,7 @@ def inspect(as_json: bool, physics: bool, strict: bool, **options: Any) -> None:
     "mesh_uris",
     "record",
     "duration",
-    "foxglove",
-    "foxglove_host",
+    *FOXGLOVE,
 )
 @click.option(
     "--no-live", is_flag=True, help="Print log lines in place of the live view, also on a terminal."
@@ -108,7 +108,7 @@ def run(
     if no_ros:
         if ros_args:
             raise OptionError("--no-ros and --ros-args exclude each other")
-        if options["foxglove"] is not None:
+        if any(options[name] not in (None, ()) for name in FOXGLOVE):
             raise OptionError("--no-ros and --foxglove exclude each other: the server is a part of the node")
         if page is not None:
             raise OptionError("--no-ros and --view exclude each other: the page is a ROS 2 client")

@@ -206,7 +206,7 @@ def run_node(
             # Before anything is said about the asset, so that a mistyped name is the one line that is printed.
             if options.backend != AUTO:
                 load_backend(options.backend)
-            check_server(options.bridge)
+            check_server(options.bridge, given=given)
             phases.log_to(lambda text: node.get_logger().info(escaped(text)))
             plan = _load(options, node, planner, phases)
             bridge = Bridge(plan, options.backend, options=options.bridge, node=domains)

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from usd_ros_bridge.child_process import end_of_child, start_child
 from usd_ros_bridge.errors import BridgeError, escaped
-from usd_ros_bridge.options import is_loopback
 from usd_ros_bridge.process_settings import SIGNAL_CHECK_S
 from usd_ros_bridge.view.page_server import DEFAULT_HOST, DEFAULT_PORT, check_address
+from usd_ros_bridge.web_requests import is_loopback
 
 if TYPE_CHECKING:
     from usd_ros_bridge.options import NodeOptions

@@ -9,13 +9,12 @@ from contextlib import contextmanager
 from functools import partial
 from http import HTTPStatus
 from importlib import import_module
-from ipaddress import ip_address
 from typing import Any, Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from usd_ros_bridge.errors import BridgeError, OptionError
-from usd_ros_bridge.options import is_loopback
 from usd_ros_bridge.requirements import VISER
+from usd_ros_bridge.web_requests import RequestRule
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8080
@@ -71,7 +70,7 @@ def open_server(host: str, port: int, *, label: str) -> Any:
     """
     viser = _viser()
 
-    with _checked_requests(_own_names(host)):
+    with _checked_requests(RequestRule(host)):
         server = viser.ViserServer(host=host, port=port, label=label, verbose=False)
     # A browser may ask for it, with or without the button.
     server.request_share_url = _share_nothing
@@ -106,17 +105,13 @@ Check = Callable[[Any, Any], Any]
 
 
 @contextmanager
-def _checked_requests(own: frozenset[str] | None) -> Iterator[None]:
-    """Let viser's server refuse requests of other web pages; it has no option for that.
-
-    Args:
-        own: See `_own_names`.
-    """
+def _checked_requests(rule: RequestRule) -> Iterator[None]:
+    """Let viser's server refuse requests of other web pages; it has no option for that."""
     websockets: Any = import_module("websockets.asyncio.server")
     usual = websockets.serve
 
     def serve(*arguments: Any, process_request: Check | None = None, **options: Any) -> Any:
-        return usual(*arguments, process_request=partial(_check_request, own, process_request), **options)
+        return usual(*arguments, process_request=partial(_check_request, rule, process_request), **options)
 
     with _serving:
         websockets.serve = serve
@@ -133,32 +128,11 @@ _FRAMES: Final = {"Content-Security-Policy": "frame-ancestors 'self'", "X-Frame-
 """No other page may show this one in a frame of its own, below buttons that drive."""
 
 
-def _own_names(host: str) -> frozenset[str] | None:
-    """Return the names under which a page at an address may be asked for; None: the loopback's alone."""
-    if is_loopback(host):
-        return None
-    machine = socket.gethostname().lower()
-    short = machine.partition(".")[0]
-    return frozenset({host.lower(), "localhost", machine, short, f"{short}.local"})
-
-
-def _is_own(name: str, own: frozenset[str] | None) -> bool:
-    """Return whether a name in a request is this page's: no name of somebody else's that leads here (DNS rebinding)."""
-    if own is None or is_loopback(name):
-        return is_loopback(name)
-    if name.lower().rstrip(".") in own:
-        return True
+def _check_request(rule: RequestRule, serve: Check | None, connection: Any, request: Any) -> Any:
     try:
-        return bool(ip_address(name))
+        refused = _is_foreign(rule, request)
     except ValueError:
-        return False
-
-
-def _check_request(own: frozenset[str] | None, serve: Check | None, connection: Any, request: Any) -> Any:
-    try:
-        refused = _is_foreign(own, request)
-    except ValueError:
-        # An address that is none, or too many parameters.
+        # Too many parameters.
         refused = True
     if refused:
         return connection.respond(HTTPStatus.FORBIDDEN, "this page is served to its own address alone\n")
@@ -169,16 +143,14 @@ def _check_request(own: frozenset[str] | None, serve: Check | None, connection: 
     return response
 
 
-def _is_foreign(own: frozenset[str] | None, request: Any) -> bool:
+def _is_foreign(rule: RequestRule, request: Any) -> bool:
     """Return whether a request is of a page of somebody else.
 
     Raises:
-        ValueError: An address in it is none.
+        ValueError: It has too many parameters.
     """
     host, origin = request.headers.get("Host", ""), request.headers.get("Origin")
-    if not _is_own(urlsplit(f"//{host}").hostname or "", own):
-        return True
-    if origin is not None and urlsplit(origin).netloc != host:
+    if not (rule.accepts_host(host) and rule.accepts_origin(origin, host)):
         return True
     query = request.path.partition("?")[2]
     given = parse_qs(query, keep_blank_values=True, max_num_fields=_MAX_PARAMETERS)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import operator
+import secrets
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
 import foxglove
+from foxglove import Service
 from foxglove.websocket import Capability
 
-from usd_ros_bridge.errors import BridgeError, OptionError, escaped
+from usd_ros_bridge.errors import BridgeError, escaped
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.options import BridgeOptions, is_loopback
+from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.ros.domains import Domains
 from usd_ros_bridge.ros.foxglove.client_publishing import ENCODINGS, ClientPublishers
@@ -24,14 +27,19 @@ from usd_ros_bridge.ros.foxglove.parameter_access import ParameterAccess
 from usd_ros_bridge.ros.foxglove.push_connection import PushConnection
 from usd_ros_bridge.ros.foxglove.server_link import ServerLink
 from usd_ros_bridge.ros.foxglove.service_calls import OfferedService, ServiceCalls
+from usd_ros_bridge.ros.foxglove.websocket_gate import WebSocketGate
 from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.publications import Publication
 from usd_ros_bridge.runtime.snapshot import Snapshot
+from usd_ros_bridge.web_requests import RequestRule, is_loopback
 
 TIME_RATE: Final = 25.0
 """Highest rate at which clients get bridge time, Hz."""
 
-STOP_S: Final = 0.8
+APP_ORIGIN: Final = "https://app.foxglove.dev"
+"""Origin of the app in a browser."""
+
+STOP_S: Final = 0.6
 """Time for clients to be disconnected. foxglove-sdk waits for clients that do not read, without an end."""
 
 WAITING_BYTES: Final = 2**28
@@ -76,8 +84,15 @@ class FoxgloveServer:
         self._inform = inform
         self._plan = plan
         self._channels = channels
-        self._listener = Listener(self)
+        # Without control, no function is there that could change anything, whatever clients send.
+        self._controls = options.foxglove_control
+        self._listener = ControlListener(self) if self._controls else Listener(self)
         self._meshes = MeshAssets(options.mesh_directory) if options.publish_description else None
+        rule = RequestRule(
+            options.foxglove_host, origins=(APP_ORIGIN, *options.foxglove_origins), any_port=True
+        )
+        self._gate = WebSocketGate(rule, report=report)
+        self._port = 0
         self._push = PushConnection(failed=partial(_report_push, report))
         # Parts refer to the link and not to this object, so that a closed server is freed at once.
         self.link = ServerLink(domains.main, report=report)
@@ -100,42 +115,53 @@ class FoxgloveServer:
             BridgeError: foxglove-sdk is too old.
             OptionError: The server cannot have its address.
         """
-        options = self._options
-        capabilities = [Capability.Parameters, Capability.Services]
+        self._port = self._gate.listen(self._options.foxglove_host, self._options.foxglove)
+        capabilities = []
+        if self._controls:
+            capabilities = [Capability.Parameters, Capability.Services]
+            self.parameters.open()
         if self._drives:
             capabilities.append(Capability.ClientPublish)
         if now_ns is not None:
             capabilities.append(Capability.Time)
         self._channels.set_time(now_ns or time.time_ns)
         self._channels.start()
-        self.parameters.open()
-        _, offered = self.services.change(services)
-        try:
-            server = foxglove.start_server(
-                name=f"usd_ros_bridge: {escaped(self._plan().asset)}",
-                host=options.foxglove_host,
-                port=options.foxglove,
-                capabilities=capabilities,
-                server_listener=self._listener,
-                supported_encodings=list(ENCODINGS),
-                services=offered,
-                asset_handler=None if self._meshes is None else self._meshes.read,
-                context=self._channels.context,
-                message_backlog_size=backlog_size(self._plan()),
-            )
-        except TypeError as error:
-            raise BridgeError(
-                "foxglove-sdk is older than 0.30, which the server needs: pip install --upgrade foxglove-sdk"
-            ) from error
-        except (RuntimeError, OverflowError, ValueError) as error:
-            raise OptionError(
-                f"the server for Foxglove cannot have {options.foxglove_host}:{options.foxglove} "
-                f"({describe(error)}): choose another port (foxglove) or address (foxglove_host)"
-            ) from None
+        _, offered = self.services.change(services if self._controls else ())
+        host, server = self._start_server(capabilities, offered)
         _stop_logging()
         self.link.attach(server)
-        self._push.set_address(_reachable(options.foxglove_host), self.port)
+        self._push.set_address(host, server.port)
+        self._gate.start((host, server.port))
         self._tell_address()
+
+    def _start_server(self, capabilities: list[Capability], services: list[Service]) -> tuple[str, Any]:
+        """Start foxglove-sdk's server behind the gate. Return its address and the server.
+
+        Raises:
+            BridgeError: foxglove-sdk is too old, or cannot start its server.
+        """
+        fault = ""
+        for host in _inner_addresses():
+            try:
+                return host, foxglove.start_server(
+                    name=f"usd_ros_bridge: {escaped(self._plan().asset)}",
+                    host=host,
+                    port=0,
+                    capabilities=capabilities,
+                    server_listener=self._listener,
+                    supported_encodings=list(ENCODINGS),
+                    services=services,
+                    asset_handler=None if self._meshes is None else self._meshes.read,
+                    context=self._channels.context,
+                    message_backlog_size=backlog_size(self._plan()),
+                )
+            except TypeError as error:
+                raise BridgeError(
+                    "foxglove-sdk is older than 0.30, which the server needs: pip install --upgrade foxglove-sdk"
+                ) from error
+            except (RuntimeError, OverflowError, ValueError) as error:
+                fault = describe(error)
+        raise BridgeError(f"the server for Foxglove cannot be started: {fault}")
 
     def close(self) -> None:
         """Disconnect all clients and end the server, within a second. Idempotent."""
@@ -150,19 +176,24 @@ class FoxgloveServer:
             )
             stopping.start()
             stopping.join(STOP_S)
+        # This also disconnects clients that do not read, for which foxglove-sdk waits.
+        self._gate.close()
+        self._port = 0
         self._push.close()
         self.publishers.close()
         self._channels.close()
 
     @property
     def port(self) -> int:
-        """The port, 0 while the server is closed."""
-        return self.link.port
+        """The port for clients, 0 while the server is closed."""
+        return self._port
 
     # --- For the bridge ----------------------------------------------------------------------------------------
 
     def change_services(self, services: Iterable[OfferedService]) -> None:
         """Offer other services: the plan has changed."""
+        if not self._controls:
+            return
         gone, new = self.services.change(services)
         if gone:
             self.link.call(lambda server: server.remove_services(gone))
@@ -188,22 +219,25 @@ class FoxgloveServer:
     def _tell_address(self) -> None:
         host = self._options.foxglove_host
         shown = f"[{host}]" if ":" in host and not host.startswith("[") else host
+        looks = "; apps only look: --foxglove-control (foxglove_control) lets them drive"
         self._inform(
-            "foxglove", f"Foxglove: open a connection to ws://{shown}:{self.port} (Foxglove WebSocket)"
+            "foxglove",
+            f"Foxglove: open a connection to ws://{shown}:{self.port} (Foxglove WebSocket)"
+            f"{'' if self._controls else looks}",
         )
         if not is_loopback(host):
-            can = "drive the robots, call services and set parameters" if self._drives else "read everything"
+            can = "drive the robots, call services and set parameters" if self._drives else "see everything"
             self._report(
                 "foxglove.open", f"everybody who reaches {shown}:{self.port} can {can}: there is no password"
             )
 
     @property
     def _drives(self) -> bool:
-        return self._options.remote_control == "all"
+        return self._controls and self._options.remote_control == "all"
 
 
 class Listener:
-    """What foxglove-sdk calls, in threads of its own. Nothing here waits for long, and nothing raises.
+    """Functions that foxglove-sdk calls for clients that look, in its threads. None waits for long, and none raises.
 
     foxglove-sdk keeps it as long as a client is connected: one that does not read keeps the server from ending.
     """
@@ -224,6 +258,10 @@ class Listener:
         """Send what a client has missed of a topic."""
         if (server := self._server) is not None:
             server.send_first(channel.topic)
+
+
+class ControlListener(Listener):
+    """The functions for clients that also drive."""
 
     def on_client_advertise(self, client: Any, channel: Any) -> None:
         """Create a publisher."""
@@ -311,9 +349,15 @@ def _report_push(report: Report, reason: str) -> None:
     )
 
 
-def _reachable(host: str) -> str:
-    """Return an address by which this process reaches a server."""
-    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - no address that is bound
+def _inner_addresses() -> Iterator[str]:
+    """Yield addresses for foxglove-sdk's server, best first. It takes connections of every web page.
+
+    On Linux all of 127.0.0.0/8 is this machine: no page can try 2^24 addresses with 28,000 ports each. Elsewhere there
+    is 127.0.0.1 alone: a page that tries all ports, for minutes, finds the server.
+    """
+    if sys.platform == "linux":
+        yield ".".join(map(str, (127, *(secrets.choice(range(1, 255)) for _ in range(3)))))
+    yield "127.0.0.1"
 
 
 def _stop(server: Any) -> None:

@@ -1,31 +1,41 @@
-"""Address of a server: checked before anything else is opened."""
+"""Address of the server for Foxglove: checked before anything else is opened, and bound."""
 
 from __future__ import annotations
 
 import errno
 import socket
+from collections.abc import Collection
 
 from usd_ros_bridge.errors import BridgeError, OptionError, quoted
-from usd_ros_bridge.options import BridgeOptions
+from usd_ros_bridge.options import OPTIONS, BridgeOptions
 from usd_ros_bridge.requirements import FOXGLOVE, is_installed
 
+_OF_SERVER = ("foxglove_host", "foxglove_control", "foxglove_origins")
 
-def check_server(options: BridgeOptions) -> None:
+
+def check_server(options: BridgeOptions, *, given: Collection[str] = ()) -> None:
     """Check that the server for Foxglove can be opened, if there is to be one.
+
+    Args:
+        options: Options of the bridge.
+        given: Names of those that the command line gave.
 
     Raises:
         BridgeError: foxglove-sdk is not installed.
-        OptionError: The server cannot have its address.
+        OptionError: The server cannot have its address, or options of it are given without it.
     """
     if options.foxglove < 0:
+        without = [OPTIONS[name].flag for name in _OF_SERVER if name in given]
+        if without:
+            raise OptionError(f"{' and '.join(without)} without --foxglove: there is no server for Foxglove")
         return
     if not is_installed("foxglove"):
         raise BridgeError(FOXGLOVE.fault(ModuleNotFoundError("No module named 'foxglove'", name="foxglove")))
-    check_address(options.foxglove_host, options.foxglove)
+    bound_socket(options.foxglove_host, options.foxglove).close()
 
 
-def check_address(host: str, port: int) -> None:
-    """Check that a server can have an address.
+def bound_socket(host: str, port: int) -> socket.socket:
+    """Return a TCP socket that has an address. The caller closes it.
 
     Args:
         host: Address of this machine.
@@ -42,16 +52,18 @@ def check_address(host: str, port: int) -> None:
         raise OptionError(
             f"foxglove_host {quoted(host)} is no address: use 127.0.0.1, or an address of this machine"
         ) from None
-    with socket.socket(family, kind, protocol) as probe:
+    bound = socket.socket(family, kind, protocol)
+    try:
         # As servers do: a port that a server has just left is free.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(address)
-        except OSError as error:
-            raise OptionError(_fault(host, port, error)) from None
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except OSError as error:
+        bound.close()
+        raise OptionError(address_fault(host, port, error)) from None
+    return bound
 
 
-def _fault(host: str, port: int, error: OSError) -> str:
+def address_fault(host: str, port: int, error: OSError) -> str:
     """Return one line about an address that a server cannot have, with the remedy."""
     reason = (error.strerror or str(error)).lower()
     if error.errno == errno.EADDRINUSE:

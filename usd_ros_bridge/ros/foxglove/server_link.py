@@ -38,12 +38,6 @@ class ServerLink:
         self._statuses: dict[str, float] = {}
         self._room, self._filled_s = float(MOST_AT_ONCE), time.monotonic()
 
-    @property
-    def port(self) -> int:
-        """The port, 0 while there is no server."""
-        server = self._server
-        return 0 if server is None else int(server.port)
-
     def attach(self, server: Any) -> None:
         """Use a server from here on."""
         self._server = server
