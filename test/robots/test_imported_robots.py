@@ -463,6 +463,21 @@ def test_a_package_beside_the_xacro_is_found(xacro: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("sources")
+def test_meshes_of_a_package_that_a_xacro_names_need_no_option(xacro: Path, tmp_path: Path) -> None:
+    parts = tmp_path / "parts"
+    (tmp_path / "arm/part.obj").rename(parts / "part.obj")
+    (parts / "link.xacro").write_text(
+        PART.replace("part.obj", "file://$(find cell_parts)/part.obj"), encoding="utf-8"
+    )
+    (tmp_path / "path").mkdir()
+    (tmp_path / "path/cell_parts").symlink_to(parts)
+    done = run_import(
+        xacro, "side:=left", "-o", tmp_path / "made", USD_ROS_PACKAGE_PATH=str(tmp_path / "path")
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.usefixtures("sources")
 def test_a_xacro_that_cannot_be_expanded_is_one_line(xacro: Path, tmp_path: Path) -> None:
     def refusal(*arguments: str) -> str:
         done = run_import(xacro, *arguments, "-o", tmp_path / "made")

@@ -49,11 +49,9 @@ class AllowedFiles:
         self._own = _package_with(self._robot.parent) or self._robot.parent
         self.folders: list[str] = []
         target = self._robot.resolve().parent
-        for own in (self._own, _package_with(target) or target):
-            # Everything is below the file system's root.
-            if own != own.parent:
-                self._allow(own)
-        for folder in folders:
+        # Everything is below the root.
+        own = [each for each in (self._own, _package_with(target) or target) if each != each.parent]
+        for folder in (*own, *folders):
             self._allow(folder)
         for name, directory in (packages or {}).items():
             self._allow_package(name, directory)
@@ -92,7 +90,11 @@ class AllowedFiles:
         if found is not None:
             self._allow_package(name, found)
             return found
-        found = _directory_with(self._robot, name, inside, self._own) or package_above(self._robot, name)
+        # Below the robot's own folder, which is allowed already, unless it is the root.
+        found = _directory_with(self._robot, name, inside, self._own)
+        if found is not None:
+            return found
+        found = package_above(self._robot, name)
         if found is not None and found.resolve() == found:
             self._allow(found)
         return found
@@ -161,8 +163,10 @@ def package_above(file: Path, name: str) -> Path | None:
 
 
 def _package_with(folder: Path) -> Path | None:
-    """Return the nearest directory with a package.xml: a folder or one above it. None if there is none."""
-    return next((each for each in (folder, *folder.parents) if _package_name(each)), None)
+    """Return the nearest directory with a package.xml: a folder or one above it, not the root. None without one."""
+    return next(
+        (each for each in (folder, *folder.parents) if each != each.parent and _package_name(each)), None
+    )
 
 
 def _package_name(directory: Path) -> str:

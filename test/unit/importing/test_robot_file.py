@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from usd_ros_bridge.errors import AssetError
-from usd_ros_bridge.importing.allowed_files import find_in_ros_package_path
+from usd_ros_bridge.importing.allowed_files import AllowedFiles, find_in_ros_package_path
 from usd_ros_bridge.importing.robot_file import RobotFile, read_robot_file
 
 pytestmark = pytest.mark.app
@@ -138,6 +138,14 @@ def test_a_third_slash_before_a_package_is_no_package(tmp_path: Path) -> None:
     robot = read(tmp_path, text, arm_description=package)
     assert robot.diagnostics == ()
     assert list(robot.files.values()) == [str(package / "arm.stl")]
+
+
+def test_a_robot_in_the_root_may_read_nothing() -> None:
+    allowed = AllowedFiles(Path("/robot.urdf"), lambda _: None)
+    path = allowed.locate("package://etc/passwd")
+    assert path == Path("/etc/passwd")
+    assert not allowed.allows(path)
+    assert allowed.folders == []
 
 
 def test_many_missing_meshes_are_counted(tmp_path: Path) -> None:
