@@ -30,6 +30,7 @@ from usd_ros_bridge.process_settings import discard_output
 
 if TYPE_CHECKING:
     from usd_ros_bridge.importing.allowed_files import FindPackage
+    from usd_ros_bridge.importing.converter import Converter
     from usd_ros_bridge.importing.robot_file import RobotFile
     from usd_ros_bridge.options import ReadOptions
 
@@ -126,16 +127,7 @@ def import_robot(
     converter = find_converter(source.kind)
     facts = {"source": source.path.name, "converter": converter.label(source.kind)}
     with imported_directory(target, force=force, facts=facts) as made:
-        with _phase(f"converting with {converter.label(source.kind)}"):
-            (made / ASSET_FOLDER).mkdir()
-            if content is not None:
-                (made / EXPANDED).write_bytes(content)
-            stage, left_out = converter.convert(
-                source, made / ASSET_FOLDER, made / LOG, urdf=made / EXPANDED if content is not None else None
-            )
-        for diagnostic in left_out:
-            print(escaped(str(diagnostic)), file=sys.stderr)
-        _judge_log(source, made / LOG)
+        stage = _convert(source, converter, made, content)
         with _phase("adding interfaces and physics"):
             request, decisions = wishes.decide(source, stage, read)
             layer = made / ROBOT_LAYER
@@ -143,6 +135,32 @@ def import_robot(
     print_decisions(replace(result, decisions=(*decisions, *result.decisions)), _shown(target) / ROBOT_LAYER)
     shown = shlex.quote(str(_shown(target) / ROBOT_LAYER))
     click.echo(escaped(f"usd_ros_bridge inspect {shown}\nusd_ros_bridge run {shown}", keep="\n"))
+
+
+def _convert(source: RobotFile, converter: Converter, made: Path, expanded: bytes | None) -> Path:
+    """Convert a robot, and print what the converter has to say. Return the stage.
+
+    Args:
+        source: The robot file.
+        converter: For its kind.
+        made: The directory of the import.
+        expanded: The URDF that xacro made, None for a robot file that is read as it is.
+    """
+    left_out: list[Diagnostic] = []
+    urdf = None if expanded is None else made / EXPANDED
+    try:
+        with _phase(f"converting with {converter.label(source.kind)}"):
+            (made / ASSET_FOLDER).mkdir()
+            if urdf is not None and expanded is not None:
+                urdf.write_bytes(expanded)
+            stage = converter.convert(
+                source, made / ASSET_FOLDER, made / LOG, report=left_out.append, urdf=urdf
+            )
+    finally:
+        for diagnostic in left_out:
+            _print_diagnostic(diagnostic)
+    _judge_log(source, made / LOG)
+    return stage
 
 
 class _Wishes:
@@ -274,13 +292,17 @@ def _refuse_faults(source: RobotFile) -> None:
     errors = [each for each in source.diagnostics if each.severity == "error"]
     for diagnostic in source.diagnostics:
         if errors != [diagnostic]:
-            print(escaped(str(diagnostic)), file=sys.stderr)
+            _print_diagnostic(diagnostic)
     if len(errors) == 1:
         raise AssetError(f"{source.path} is not imported: {errors[0]}")
     if errors:
         raise AssetError(
             f"{source.path} is not imported: correct the {len(errors)} errors above, and import it again"
         )
+
+
+def _print_diagnostic(diagnostic: Diagnostic) -> None:
+    print(escaped(str(diagnostic)), file=sys.stderr)
 
 
 def _judge_log(source: RobotFile, log: Path) -> None:
@@ -301,7 +323,7 @@ def _judge_log(source: RobotFile, log: Path) -> None:
             message=line,
             remedy="convert the mesh to .stl or .obj",
         )
-        print(escaped(str(diagnostic)), file=sys.stderr)
+        _print_diagnostic(diagnostic)
     if lost:
         raise AssetError(
             f"{source.path} is not imported: the converter cannot read {len(lost)} of its meshes"

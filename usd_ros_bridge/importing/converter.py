@@ -12,7 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -88,14 +88,21 @@ class Converter:
         return f"{name} {self.versions[name]}"
 
     def convert(
-        self, robot: RobotFile, output: Path, log: Path, *, urdf: Path | None = None
-    ) -> tuple[Path, list[Diagnostic]]:
-        """Convert a robot. Return the path of the stage, and files that were left out.
+        self,
+        robot: RobotFile,
+        output: Path,
+        log: Path,
+        *,
+        report: Callable[[Diagnostic], None],
+        urdf: Path | None = None,
+    ) -> Path:
+        """Convert a robot. Return the path of the stage.
 
         Args:
             robot: Without errors.
             output: Directory for the asset.
             log: File for what the converter prints.
+            report: Takes warnings about files that were left out.
             urdf: What a xacro was expanded into; None for a robot file that the converter reads itself.
 
         Raises:
@@ -112,6 +119,8 @@ class Converter:
         with log.open("w", encoding="utf-8") as errors:
             done = _call([self.python, _CHILD, "convert", json.dumps(job)], stderr=errors)
         answer = _answer(done.stdout)
+        for diagnostic in _left_out(robot, answer.get("left_out", ())):
+            report(diagnostic)
         # MuJoCo speaks of the wrong file first and of the reason in the next line.
         fault = answer.get("error") or (
             "" if "stage" in answer else f"it ended with status {done.returncode}: {_last_line(log)}"
@@ -122,7 +131,7 @@ class Converter:
         stage = Path(answer["stage"])
         if output.resolve() not in stage.resolve().parents or not stage.is_file():
             raise ConversionError(f"{self.label(robot.kind)} wrote no asset below {output}: {quoted(stage)}")
-        return stage, _left_out(robot, answer.get("left_out", ()))
+        return stage
 
     def expand(
         self, file: Path, output: Path, *, arguments: Mapping[str, str], find_package: FindPackage

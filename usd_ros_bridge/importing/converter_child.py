@@ -41,32 +41,50 @@ def end_with_parent() -> None:
 
 
 def convert(job: dict[str, Any]) -> dict[str, Any]:
-    """Convert a robot. Return the path of the stage, and what was left out."""
+    """Convert a robot. Return the path of the stage or an error, and what was left out."""
     guard = Guard(job["folders"])
     sys.addaudithook(guard.check_copy)
     with TemporaryDirectory() as directory:
         restrict_reads([job["source"], job["output"], directory, *job["folders"]])
-        import usdex.core
+        try:
+            answer = {"stage": convert_guarded(job, guard, Path(directory))}
+        except Exception as error:  # noqa: BLE001 - whatever a converter raises is its answer
+            answer = {"error": error_text(error)}
+    return {**answer, "left_out": [[by, what, path] for (by, what), path in guard.left_out.items()]}
 
-        usdex.core.activateDiagnosticsDelegate()
-        usdex.core.setDiagnosticsLevel(usdex.core.DiagnosticsLevel.eWarning)
-        source = Path(job["source"])
-        converter: Any
-        guard_obj(guard)
-        if job["kind"] == "mjcf":
-            guard_mjcf(guard, job["parts"])
-            import mujoco_usd_converter
 
-            converter = mujoco_usd_converter.Converter()
-        else:
-            guard_dae(guard)
-            import urdf_usd_converter
+def convert_guarded(job: dict[str, Any], guard: Guard, directory: Path) -> str:
+    """Convert a robot with readers that ask a guard. Return the path of the stage.
 
-            converter = urdf_usd_converter.Converter()
-            source = convertible_urdf(source, Path(directory), job["files"])
-        stage = str(converter.convert(str(source), job["output"]).path)
-    left_out = [[by, what, path] for (by, what), path in guard.left_out.items()]
-    return {"stage": stage, "left_out": left_out}
+    Args:
+        job: As for `convert`.
+        guard: Decides what is read.
+        directory: For a copy of the robot file.
+    """
+    import usdex.core
+
+    usdex.core.activateDiagnosticsDelegate()
+    usdex.core.setDiagnosticsLevel(usdex.core.DiagnosticsLevel.eWarning)
+    source = Path(job["source"])
+    converter: Any
+    guard_obj(guard)
+    if job["kind"] == "mjcf":
+        guard_mjcf(guard, job["parts"])
+        import mujoco_usd_converter
+
+        converter = mujoco_usd_converter.Converter()
+    else:
+        guard_dae(guard)
+        import urdf_usd_converter
+
+        converter = urdf_usd_converter.Converter()
+        source = convertible_urdf(source, directory, job["files"])
+    return str(converter.convert(str(source), job["output"]).path)
+
+
+def error_text(error: Exception) -> str:
+    """Return what an exception says, or what it is."""
+    return str(error) or type(error).__name__
 
 
 def convertible_urdf(source: Path, directory: Path, files: Mapping[str, str]) -> Path:
@@ -173,7 +191,7 @@ def main() -> None:
         job = json.loads(arguments[0])
         answer: dict[str, Any] = convert(job) if command == "convert" else {"urdf": expand(job)}
     except Exception as error:  # noqa: BLE001 - whatever a converter raises is its answer
-        answer = {"error": str(error) or type(error).__name__, "package": unknown_package(error)}
+        answer = {"error": error_text(error), "package": unknown_package(error)}
     print(f"\n{json.dumps(answer)}", flush=True)
 
 
