@@ -5,6 +5,7 @@ The robots are URDFs of example-robot-data and an MJCF of robosuite. A plain rcl
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import select
@@ -12,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -315,25 +317,37 @@ def test_an_interrupted_installation_is_repeated(tmp_path: Path, monkeypatch: py
     assert [path.name[0] for path in converters.iterdir()] != ["."]
 
 
+@contextmanager
+def opening_waits(file: Path) -> Iterator[threading.Event]:
+    """Let other processes that open a file wait, by a lease. Yield what is set as soon as one does."""
+    opened = threading.Event()
+    before = signal.signal(signal.SIGIO, lambda *_: opened.set())
+    try:
+        with file.open("r+b") as held:
+            fcntl.fcntl(held, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+            yield opened
+    finally:
+        signal.signal(signal.SIGIO, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_an_import_that_is_ended_leaves_no_asset_and_no_process(
     number: signal.Signals, sources: Mapping[str, Path], tmp_path: Path
 ) -> None:
-    # MuJoCo waits for ever for somebody to write this mesh.
-    os.mkfifo(tmp_path / "arm.stl")
+    (tmp_path / "arm.stl").touch()
     model = tmp_path / "robot.xml"
     model.write_text(
         '<mujoco model="arm"><asset><mesh name="arm" file="arm.stl"/></asset>'
         '<worldbody><body><geom type="mesh" mesh="arm"/></body></worldbody></mujoco>',
         encoding="utf-8",
     )
-    process = subprocess.Popen(
-        [CONSOLE_SCRIPT, "import", model, "-o", tmp_path / "arm"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    # Opening this end succeeds as soon as the converter has opened the other one.
-    with (tmp_path / "arm.stl").open("wb"):
+    with opening_waits(tmp_path / "arm.stl") as opened:
+        process = subprocess.Popen(
+            [CONSOLE_SCRIPT, "import", model, "-o", tmp_path / "arm"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        assert opened.wait(30)
         children = (
             Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="utf-8").split()
         )
@@ -446,6 +460,21 @@ def test_a_package_beside_the_xacro_is_found(xacro: Path, tmp_path: Path) -> Non
         "<package><name>cell_parts</name></package>", encoding="utf-8"
     )
     assert run_import(xacro, "side:=left", "-o", tmp_path / "made").returncode == 0
+
+
+@pytest.mark.usefixtures("sources")
+def test_meshes_of_a_package_that_a_xacro_names_need_no_option(xacro: Path, tmp_path: Path) -> None:
+    parts = tmp_path / "parts"
+    (tmp_path / "arm/part.obj").rename(parts / "part.obj")
+    (parts / "link.xacro").write_text(
+        PART.replace("part.obj", "file://$(find cell_parts)/part.obj"), encoding="utf-8"
+    )
+    (tmp_path / "path").mkdir()
+    (tmp_path / "path/cell_parts").symlink_to(parts)
+    done = run_import(
+        xacro, "side:=left", "-o", tmp_path / "made", USD_ROS_PACKAGE_PATH=str(tmp_path / "path")
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.usefixtures("sources")

@@ -161,11 +161,19 @@ DISTRIBUTIONS = {
 BROUGHT = {"OpenGL": "mujoco", "backports": "rosbags", "lz4": "rosbags", "ruamel": "rosbags"}
 """Modules that the distribution of another one brings."""
 
-ELSEWHERE = {"compression", "mujoco_usd_converter", "urdf_usd_converter", "usdex", "xacro"} | {
-    "hypothesis",
-    "pytest",
+ELSEWHERE = {
+    *(
+        "collada",
+        "mujoco_usd_converter",
+        "read_guard",
+        "tinyobjloader",
+        "urdf_usd_converter",
+        "usdex",
+        "xacro",
+    ),
+    *("compression", "hypothesis", "pytest"),
 }
-"""Modules of Python 3.14, of environments of their own, and of tests that use usd_ros_bridge.testing."""
+"""Modules of environments of their own, of Python 3.14, and of tests that use usd_ros_bridge.testing."""
 
 
 @pytest.mark.project

@@ -29,7 +29,8 @@ from usd_ros_bridge.planning.names import namespace_fault
 from usd_ros_bridge.process_settings import discard_output
 
 if TYPE_CHECKING:
-    from usd_ros_bridge.importing.drive_limits import FindPackage
+    from usd_ros_bridge.importing.allowed_files import FindPackage
+    from usd_ros_bridge.importing.converter import Converter
     from usd_ros_bridge.importing.robot_file import RobotFile
     from usd_ros_bridge.options import ReadOptions
 
@@ -73,6 +74,14 @@ _LOST_MESH = re.compile(r"Failed to convert mesh|could not be parsed|contains no
 @click.option(
     "--namespace", metavar="NAME", help="Namespace of the robot, empty for none [default: the robot's name]."
 )
+@click.option(
+    "--allow-folder",
+    "folders",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIRECTORY",
+    help="Also read files below DIRECTORY: meshes and textures outside the robot's folder and packages. Repeatable.",
+)
 @table_options("packages")
 def import_robot(
     robot: Path | None,
@@ -80,6 +89,7 @@ def import_robot(
     output: Path | None,
     force: bool,
     installs: bool,
+    folders: tuple[Path, ...],
     **options: Any,
 ) -> None:
     """Convert ROBOT, a URDF, xacro or MJCF, and add ROS interfaces and physics: an asset that runs.
@@ -102,8 +112,14 @@ def import_robot(
             return
         raise click.UsageError("Missing argument 'ROBOT'.")
     with ExitStack() as stack:
-        urdf = _expanded(robot, arguments, read, stack)
-        source = read_robot_file(robot, _package_search(read.packages), urdf=urdf)
+        urdf, packages = _expanded(robot, arguments, read, stack)
+        source = read_robot_file(
+            robot,
+            _package_search(read.packages),
+            urdf=urdf,
+            packages=packages,
+            folders=(*folders, *map(Path, read.packages.values())),
+        )
         _refuse_faults(source)
         content = None if urdf is None else urdf.read_bytes()
     target = (output or Path(_directory_name(source.name))).resolve()
@@ -111,14 +127,7 @@ def import_robot(
     converter = find_converter(source.kind)
     facts = {"source": source.path.name, "converter": converter.label(source.kind)}
     with imported_directory(target, force=force, facts=facts) as made:
-        with _phase(f"converting with {converter.label(source.kind)}"):
-            (made / ASSET_FOLDER).mkdir()
-            if content is not None:
-                (made / EXPANDED).write_bytes(content)
-            stage = converter.convert(
-                source, made / ASSET_FOLDER, made / LOG, urdf=made / EXPANDED if content is not None else None
-            )
-        _judge_log(source, made / LOG)
+        stage = _convert(source, converter, made, content)
         with _phase("adding interfaces and physics"):
             request, decisions = wishes.decide(source, stage, read)
             layer = made / ROBOT_LAYER
@@ -126,6 +135,32 @@ def import_robot(
     print_decisions(replace(result, decisions=(*decisions, *result.decisions)), _shown(target) / ROBOT_LAYER)
     shown = shlex.quote(str(_shown(target) / ROBOT_LAYER))
     click.echo(escaped(f"usd_ros_bridge inspect {shown}\nusd_ros_bridge run {shown}", keep="\n"))
+
+
+def _convert(source: RobotFile, converter: Converter, made: Path, expanded: bytes | None) -> Path:
+    """Convert a robot, and print what the converter has to say. Return the stage.
+
+    Args:
+        source: The robot file.
+        converter: For its kind.
+        made: The directory of the import.
+        expanded: The URDF that xacro made, None for a robot file that is read as it is.
+    """
+    left_out: list[Diagnostic] = []
+    urdf = None if expanded is None else made / EXPANDED
+    try:
+        with _phase(f"converting with {converter.label(source.kind)}"):
+            (made / ASSET_FOLDER).mkdir()
+            if urdf is not None and expanded is not None:
+                urdf.write_bytes(expanded)
+            stage = converter.convert(
+                source, made / ASSET_FOLDER, made / LOG, report=left_out.append, urdf=urdf
+            )
+    finally:
+        for diagnostic in left_out:
+            _print_diagnostic(diagnostic)
+    _judge_log(source, made / LOG)
+    return stage
 
 
 class _Wishes:
@@ -197,8 +232,10 @@ def _base(source: RobotFile, stage: Path, read: ReadOptions) -> tuple[bool, str,
     return True, path, f"the robot stands on what {names}{more} move (--fix-base fixes it)"
 
 
-def _expanded(robot: Path, arguments: Sequence[str], read: ReadOptions, stack: ExitStack) -> Path | None:
-    """Return the URDF that xacro makes of a robot file, None for a file that is read as it is.
+def _expanded(
+    robot: Path, arguments: Sequence[str], read: ReadOptions, stack: ExitStack
+) -> tuple[Path | None, dict[str, Path]]:
+    """Return the URDF that xacro makes of a robot file, None for a file that is read as it is; and its packages.
 
     Args:
         robot: The robot file.
@@ -216,18 +253,18 @@ def _expanded(robot: Path, arguments: Sequence[str], read: ReadOptions, stack: E
     if not is_xacro(robot):
         if arguments and robot.is_file():
             raise OptionError(f"{robot} is no xacro: {arguments[0]} has no meaning")
-        return None
+        return None, {}
     urdf = Path(stack.enter_context(TemporaryDirectory())) / EXPANDED
     converter = find_converter("urdf")
     try:
-        converter.expand(
+        packages = converter.expand(
             robot.absolute(), urdf, arguments=values, find_package=_package_search(read.packages)
         )
     except ConversionError as error:
         raise AssetError(
             f"{robot.absolute()} is not imported: error [import.xacro] {robot.name}: xacro cannot expand it: {error}"
         ) from error
-    return urdf
+    return urdf, packages
 
 
 def _argument(text: str) -> tuple[str, str]:
@@ -239,7 +276,7 @@ def _argument(text: str) -> tuple[str, str]:
 
 def _package_search(given: Mapping[str, str]) -> FindPackage:
     """Return a search for ROS packages: as for assets, then in ROS_PACKAGE_PATH."""
-    from usd_ros_bridge.importing.robot_file import find_in_ros_package_path
+    from usd_ros_bridge.importing.allowed_files import find_in_ros_package_path
     from usd_ros_bridge.usd.packages import PackageMap
 
     packages = PackageMap(given)
@@ -255,13 +292,17 @@ def _refuse_faults(source: RobotFile) -> None:
     errors = [each for each in source.diagnostics if each.severity == "error"]
     for diagnostic in source.diagnostics:
         if errors != [diagnostic]:
-            print(escaped(str(diagnostic)), file=sys.stderr)
+            _print_diagnostic(diagnostic)
     if len(errors) == 1:
         raise AssetError(f"{source.path} is not imported: {errors[0]}")
     if errors:
         raise AssetError(
             f"{source.path} is not imported: correct the {len(errors)} errors above, and import it again"
         )
+
+
+def _print_diagnostic(diagnostic: Diagnostic) -> None:
+    print(escaped(str(diagnostic)), file=sys.stderr)
 
 
 def _judge_log(source: RobotFile, log: Path) -> None:
@@ -282,7 +323,7 @@ def _judge_log(source: RobotFile, log: Path) -> None:
             message=line,
             remedy="convert the mesh to .stl or .obj",
         )
-        print(escaped(str(diagnostic)), file=sys.stderr)
+        _print_diagnostic(diagnostic)
     if lost:
         raise AssetError(
             f"{source.path} is not imported: the converter cannot read {len(lost)} of its meshes"

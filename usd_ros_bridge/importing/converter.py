@@ -12,15 +12,16 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from usd_ros_bridge.errors import BridgeError, OptionError, quoted
-from usd_ros_bridge.importing.drive_limits import FindPackage
+from usd_ros_bridge.importing.allowed_files import FindPackage, outside_fault, package_above
 from usd_ros_bridge.importing.locked_directory import filled_directory
-from usd_ros_bridge.importing.robot_file import Kind, RobotFile, package_above
+from usd_ros_bridge.importing.robot_file import MOST_MESHES, Kind, RobotFile
+from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.process_settings import user_cache
 
 VARIABLE = "USD_ROS_CONVERTER"
@@ -45,10 +46,12 @@ _NOT_INHERITED = (
     "PXR_PLUGINPATH_NAME",
     "PYTHONHOME",
     "PYTHONPATH",
+    "PYTHONSAFEPATH",
     "VIRTUAL_ENV",
     "_ROS_WHEELS_BOOTSTRAP_COMPLETE",
 )
-"""Variables of a sourced ROS 2, of the ROS wheels or of OpenUSD, which lead another Python to foreign libraries."""
+"""Variables of a sourced ROS 2, of the ROS wheels or of OpenUSD, which lead another Python to foreign libraries, and
+one that hides what is beside a script."""
 
 _VERSIONS = """
 import importlib.metadata as m, json, sys
@@ -84,13 +87,22 @@ class Converter:
         name = DISTRIBUTIONS[kind]
         return f"{name} {self.versions[name]}"
 
-    def convert(self, robot: RobotFile, output: Path, log: Path, *, urdf: Path | None = None) -> Path:
+    def convert(
+        self,
+        robot: RobotFile,
+        output: Path,
+        log: Path,
+        *,
+        report: Callable[[Diagnostic], None],
+        urdf: Path | None = None,
+    ) -> Path:
         """Convert a robot. Return the path of the stage.
 
         Args:
             robot: Without errors.
             output: Directory for the asset.
             log: File for what the converter prints.
+            report: Takes warnings about files that were left out.
             urdf: What a xacro was expanded into; None for a robot file that the converter reads itself.
 
         Raises:
@@ -100,11 +112,15 @@ class Converter:
             "kind": robot.kind,
             "source": str(urdf or robot.path),
             "output": str(output),
-            "packages": {name: str(path) for name, path in robot.packages.items()},
+            "files": robot.files,
+            "parts": [str(part) for part in robot.parts],
+            "folders": robot.folders,
         }
         with log.open("w", encoding="utf-8") as errors:
             done = _call([self.python, _CHILD, "convert", json.dumps(job)], stderr=errors)
         answer = _answer(done.stdout)
+        for diagnostic in _left_out(robot, answer.get("left_out", ())):
+            report(diagnostic)
         # MuJoCo speaks of the wrong file first and of the reason in the next line.
         fault = answer.get("error") or (
             "" if "stage" in answer else f"it ended with status {done.returncode}: {_last_line(log)}"
@@ -119,8 +135,8 @@ class Converter:
 
     def expand(
         self, file: Path, output: Path, *, arguments: Mapping[str, str], find_package: FindPackage
-    ) -> None:
-        """Expand a xacro into a URDF.
+    ) -> dict[str, Path]:
+        """Expand a xacro into a URDF. Return the directories of the packages that it names.
 
         Args:
             file: The xacro.
@@ -139,7 +155,7 @@ class Converter:
             done = _call([self.python, _CHILD, "expand", json.dumps(job)], stderr=subprocess.PIPE)
             answer = _answer(done.stdout)
             if "urdf" in answer:
-                return
+                return {name: Path(directory) for name, directory in packages.items()}
             # Names of packages may be made of arguments: only xacro knows them, one after another.
             name = str(answer.get("package", ""))
             if not name:
@@ -155,6 +171,26 @@ class Converter:
                     "the workspace that has it"
                 )
             packages[name] = str(found)
+
+
+def _left_out(robot: RobotFile, files: Sequence[Sequence[str]]) -> list[Diagnostic]:
+    """Return warnings about files that the converter left out: the first ones each, and how many more there are.
+
+    Args:
+        robot: The robot.
+        files: The file that names it, what it says, and the path, each.
+    """
+    found = []
+    for by, what, path in files[:MOST_MESHES]:
+        folder = robot.path.parent
+        place = Path(by).relative_to(folder) if folder in Path(by).parents else by
+        found.append((str(place), *outside_fault(what, path)))
+    if more := len(files) - len(found):
+        found.append((robot.path.name, f"{more} more files are left out, too", "see the lines before"))
+    return [
+        Diagnostic(code="import.outside", severity="warning", path=place, message=message, remedy=remedy)
+        for place, message, remedy in found
+    ]
 
 
 def _call(command: Sequence[str | Path], *, stderr: int | IO[str]) -> subprocess.CompletedProcess[str]:

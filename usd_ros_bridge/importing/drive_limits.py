@@ -32,16 +32,13 @@ _PARAMETERS = {
 }
 """Parameters of ros2_controllers' diff_drive_controller."""
 
-FindPackage = Callable[[str], "Path | None"]
 
-
-def drive_limits(root: Element, file: Path, find_package: FindPackage) -> DriveLimits:
+def drive_limits(root: Element, find_file: Callable[[Element], Path | None]) -> DriveLimits:
     """Return the limits of the first plug-in that names any.
 
     Args:
         root: `<robot>` of a URDF.
-        file: The URDF.
-        find_package: Return the directory of a ROS package by its name, None if it is not known.
+        find_file: Return the file that a `<parameters>` names, None for one that is not read.
     """
     unread = ""
     for plugin in (each for each in root.walk() if each.tag == "plugin"):
@@ -53,7 +50,7 @@ def drive_limits(root: Element, file: Path, find_package: FindPackage) -> DriveL
             tags = {"linear_acceleration": ("max_wheel_acceleration",)}
             found = _of_tags(plugin, tags, f"{name} at {plugin.place}")
         elif _CONTROL in name and (parameters := plugin.first("parameters")) is not None:
-            path = _path(parameters.text, file, find_package)
+            path = find_file(parameters)
             found = _of_parameters(path) if path is not None else DriveLimits()
             if found.unread or path is None:
                 unread = parameters.text
@@ -81,15 +78,6 @@ def _limit(value: object) -> float | None:
     except (TypeError, ValueError):
         return None
     return number if math.isfinite(number) and number > 0.0 else None
-
-
-def _path(text: str, file: Path, find_package: FindPackage) -> Path | None:
-    """Return the file that `<parameters>` names, None where its package is not known."""
-    if not text.startswith("package://"):
-        return file.parent / text.removeprefix("file://")
-    package, _, inside = text.removeprefix("package://").partition("/")
-    directory = find_package(package)
-    return None if directory is None else directory / inside
 
 
 def _of_parameters(path: Path) -> DriveLimits:

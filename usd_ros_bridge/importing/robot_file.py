@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import shlex
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Literal
 
 from usd_ros_bridge.errors import AssetError, did_you_mean, quoted, quoted_path
-from usd_ros_bridge.importing.drive_limits import FindPackage, drive_limits
+from usd_ros_bridge.importing.allowed_files import (
+    AllowedFiles,
+    FindPackage,
+    outside_fault,
+    split_uri,
+)
+from usd_ros_bridge.importing.drive_limits import drive_limits
+from usd_ros_bridge.importing.mjcf_parts import check_parts
 from usd_ros_bridge.importing.xml_file import Element, parse_xml
 from usd_ros_bridge.model.diagnostics import Diagnostic, DiagnosticCollector
 from usd_ros_bridge.model.scaffold import DriveLimits
@@ -33,8 +39,6 @@ MESH_SUFFIXES = (".dae", ".obj", ".stl")
 MOST_MESHES = 5
 """Meshes that are reported one by one."""
 
-PACKAGE = "package://"
-_FILE = "file://"
 _NUMBERS = {
     ("origin", "xyz"): 3,
     ("origin", "rpy"): 3,
@@ -65,7 +69,9 @@ class RobotFile:
         kind: URDF or MJCF.
         name: Name of the robot: `robot name=` or `mujoco model=`, else that of the file.
         root: Name of the link of a URDF that is no joint's child, "" for an MJCF.
-        packages: Directories of the ROS packages that a URDF names, by name.
+        files: Paths of the meshes and textures that a URDF names, by name; "" for those that are left out.
+        parts: The MJCF files that an MJCF consists of, itself first.
+        folders: Folders whose files may be read, without symbolic links.
         drive_limits: What the URDF's plug-ins of a simulator say about the limits of a differential drive.
         diagnostics: Its faults.
     """
@@ -74,7 +80,9 @@ class RobotFile:
     kind: Kind
     name: str
     root: str = ""
-    packages: dict[str, Path]
+    files: dict[str, str] = field(default_factory=dict)
+    parts: tuple[Path, ...] = ()
+    folders: tuple[str, ...] = ()
     drive_limits: DriveLimits = field(default_factory=DriveLimits)
     diagnostics: tuple[Diagnostic, ...]
 
@@ -88,13 +96,22 @@ def is_xacro(path: Path) -> bool:
     return root is not None and KINDS.get(root.tag) == "urdf" and _xacro_mark(root) is not None
 
 
-def read_robot_file(path: Path, find_package: FindPackage, *, urdf: Path | None = None) -> RobotFile:
+def read_robot_file(
+    path: Path,
+    find_package: FindPackage,
+    *,
+    urdf: Path | None = None,
+    packages: Mapping[str, Path] | None = None,
+    folders: Sequence[Path] = (),
+) -> RobotFile:
     """Read a robot file and check it.
 
     Args:
         path: URDF or MJCF.
         find_package: Return the directory of a ROS package by its name, None if it is not known.
         urdf: What a xacro was expanded into; None for a file that is read itself. The lines of faults are those of it.
+        packages: Directories of the packages that a xacro names, by name.
+        folders: Folders whose files may be read, beside those of the robot and of its packages.
 
     Raises:
         AssetError: There is no such file, or it is neither a URDF nor an MJCF.
@@ -109,31 +126,37 @@ def read_robot_file(path: Path, find_package: FindPackage, *, urdf: Path | None 
     findings = DiagnosticCollector()
     root = parse_xml(content, path.name if urdf is None else f"{path.name} (expanded)", findings)
     if root is None:
-        return RobotFile(path=path, kind="urdf", name=path.stem, packages={}, diagnostics=findings.all())
+        return RobotFile(path=path, kind="urdf", name=path.stem, diagnostics=findings.all())
     kind = KINDS.get(root.tag)
     if kind is None:
         raise AssetError(
             f"{path} is no robot: its root element is <{root.tag[:64]}>; URDF has <robot>, MJCF has <mujoco>"
             + (", and an SDF is not read: convert it to URDF" if root.tag == "sdf" else "")
         )
-    packages: dict[str, Path] = {}
+    allowed = AllowedFiles(path, find_package, packages=packages, folders=folders)
+    files: dict[str, str] = {}
+    parts: tuple[Path, ...] = ()
     root_link, limits = "", DriveLimits()
     _check_name(root, kind, findings)
+    if kind == "mjcf":
+        parts = check_parts(path, allowed, findings)
     # What xacro has expanded may have its marks: it writes "$${" as "${".
-    if kind == "urdf" and (urdf is not None or not _has_xacro(root, path, findings)):
+    elif urdf is not None or not _has_xacro(root, path, findings):
         _check_numbers(root, findings)
         _check_links(root, findings)
         _check_joints(root, findings)
         root_link = _check_tree(root, findings)
-        packages = _check_meshes(root, path, find_package, findings)
-        limits = drive_limits(root, path, find_package)
+        files = _check_files(root, allowed, findings)
+        limits = drive_limits(root, lambda element: _parameters(element, allowed, findings))
     name = root.attributes.get("name" if kind == "urdf" else "model") or path.stem
     return RobotFile(
         path=path,
         kind=kind,
         name=name,
         root=root_link,
-        packages=packages,
+        files=files,
+        parts=parts,
+        folders=tuple(allowed.folders),
         drive_limits=limits,
         diagnostics=findings.all(),
     )
@@ -378,66 +401,74 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(shown) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
-def _check_meshes(
-    root: Element, file: Path, find_package: FindPackage, findings: DiagnosticCollector
-) -> dict[str, Path]:
-    """Check that each mesh file exists. Return the directories of the packages that meshes and textures are in."""
-    packages: dict[str, Path] = {}
-    checked: set[str] = set()
+def _check_files(root: Element, allowed: AllowedFiles, findings: DiagnosticCollector) -> dict[str, str]:
+    """Check the files of meshes and textures. Return the path of each by its name, "" for one that is left out."""
+    files: dict[str, str] = {}
     unknown: dict[str, list[Element]] = defaultdict(list)
-    faults: list[tuple[Element, str, str]] = []
+    faults: dict[tuple[str, str], list[tuple[Element, str, str]]] = defaultdict(list)
     for element in root.walk():
         uri = element.attributes.get("filename", "")
-        if element.tag not in ("mesh", "texture") or uri in checked:
+        if element.tag not in ("mesh", "texture") or uri in files:
             continue
-        checked.add(uri)
-        package, inside = _split_uri(uri)
-        directory = file.parent
-        if package:
-            found = packages.get(package) or (
-                find_package(package) or _package_with(file, package, inside) or package_above(file, package)
+        path = allowed.locate(uri)
+        files[uri] = ""
+        if path is None:
+            unknown[split_uri(uri)[0]].append(element)
+        elif (fault := _mesh_fault(element.tag, uri, path)) is not None:
+            faults["unreadable", element.tag].append((element, *fault))
+        elif not allowed.allows(path):
+            faults["outside", element.tag].append(
+                (element, *outside_fault(f"{element.tag} {quoted(uri)}", path))
             )
-            if found is None:
-                unknown[package].append(element)
-                continue
-            packages[package] = directory = found
-            if uri.startswith(f"{PACKAGE}/") and directory.resolve().name == package:
-                # urdf-usd-converter takes the third slash for the package.
-                packages["/"] = directory.resolve().parent
-        if (fault := _mesh_fault(element.tag, uri, directory / inside)) is not None:
-            faults.append((element, *fault))
-    _report_meshes(faults, unknown, findings)
-    return packages
-
-
-def _report_meshes(
-    faults: Sequence[tuple[Element, str, str]],
-    unknown: Mapping[str, Sequence[Element]],
-    findings: DiagnosticCollector,
-) -> None:
-    """Report faults of mesh files, the first ones each, and packages that are not known."""
-    for element, message, remedy in faults[:MOST_MESHES]:
-        # A robot without a texture is grey; without a mesh it is nothing.
-        if element.tag == "mesh":
-            findings.error("import.mesh", element.place, message, remedy)
         else:
-            findings.warning("import.mesh", element.place, message, remedy)
-    more = [element for element, _, _ in faults[MOST_MESHES:] if element.tag == "mesh"]
-    if more:
-        findings.error(
-            "import.mesh",
-            more[0].place,
-            f"{len(more)} more meshes from here on cannot be read",
-            "see the lines before",
-        )
+            files[uri] = str(path)
+    _report_files(faults, findings)
+    _report_packages(unknown, findings)
+    return files
+
+
+def _report_files(
+    faults: Mapping[tuple[str, str], Sequence[tuple[Element, str, str]]], findings: DiagnosticCollector
+) -> None:
+    """Report faults of files by kind and element: the first ones each, and how many more there are."""
+    for (kind, tag), of_kind in faults.items():
+        reported = [(element.place, message, remedy) for element, message, remedy in of_kind[:MOST_MESHES]]
+        if more := of_kind[MOST_MESHES:]:
+            count = f"{len(more)} more {'meshes' if tag == 'mesh' else 'textures'} from here on"
+            what = "are outside, too" if kind == "outside" else "cannot be read"
+            reported.append((more[0][0].place, f"{count} {what}", "see the lines before"))
+        for each in reported:
+            if kind == "outside":
+                findings.warning("import.outside", *each)
+            # A robot without a texture is grey; without a mesh it is nothing.
+            elif tag == "mesh":
+                findings.error("import.mesh", *each)
+            else:
+                findings.warning("import.mesh", *each)
+
+
+def _report_packages(unknown: Mapping[str, Sequence[Element]], findings: DiagnosticCollector) -> None:
+    """Report packages that are not known."""
     for package, elements in unknown.items():
         rest = f" and {len(elements) - 1} more" if len(elements) > 1 else ""
+        uri = elements[0].attributes["filename"]
         findings.error(
             "import.package",
             elements[0].place,
-            f"package {quoted(package)} is not known, which has {quoted(elements[0].attributes['filename'])}{rest}",
+            f"package {quoted(package)} is not known, which has {quoted(uri)}{rest}",
             f"name its directory: --package {package}=DIRECTORY, or source the workspace that has it",
         )
+
+
+def _parameters(element: Element, allowed: AllowedFiles, findings: DiagnosticCollector) -> Path | None:
+    """Return the file that `<parameters>` names, None if it is in an unknown package, or may not be read."""
+    path = allowed.locate(element.text)
+    if path is None or not os.path.isfile(path) or allowed.allows(path):  # noqa: PTH113 - false for what is no name
+        return path
+    findings.warning(
+        "import.outside", element.place, *outside_fault(f"parameter file {quoted(element.text)}", path)
+    )
+    return None
 
 
 def _mesh_fault(tag: str, uri: str, target: Path) -> tuple[str, str] | None:
@@ -457,61 +488,4 @@ def _mesh_fault(tag: str, uri: str, target: Path) -> tuple[str, str] | None:
             f"{quoted(uri)} is missing: there is no {quoted(target)}",
             "restore the file, or correct the path",
         )
-    return None
-
-
-def _split_uri(uri: str) -> tuple[str, str]:
-    """Return the package, "" for none, and the path in it."""
-    if uri.startswith(PACKAGE):
-        package, _, inside = uri[len(PACKAGE) :].lstrip("/").partition("/")
-        return package, inside
-    if uri.startswith(_FILE):
-        return "", uri[len(_FILE) :]
-    return "", uri
-
-
-def find_in_ros_package_path(name: str) -> Path | None:
-    """Return the directory of a package in ROS_PACKAGE_PATH: an entry of that name, or one in an entry."""
-    for entry in os.environ.get("ROS_PACKAGE_PATH", "").split(os.pathsep):
-        for candidate in (Path(entry), Path(entry) / name) if entry else ():
-            if candidate.name == name and os.path.isdir(candidate):  # noqa: PTH112 - false for what is no name
-                return candidate.absolute()
-    return None
-
-
-def _package_with(file: Path, package: str, inside: str) -> Path | None:
-    """Return the directory above a robot file that is a package of that name, None if there is none.
-
-    That is a directory of that name, or one with a package.xml, in which the file exists.
-    """
-    if PurePosixPath(inside).is_absolute():
-        return None
-    for directory in file.parents:
-        for candidate in (directory, directory / package):
-            named = candidate.name == package or os.path.isfile(candidate / "package.xml")  # noqa: PTH113
-            if named and os.path.isfile(candidate / inside):  # noqa: PTH113 - false for what is no name
-                return candidate
-    return None
-
-
-_PACKAGE_NAME = re.compile(r"<name>\s*([^<]*?)\s*</name>")
-
-
-def package_above(file: Path, name: str) -> Path | None:
-    """Return the directory of a ROS package that a file is in, or that is next to one of its directories; else None.
-
-    A package is a directory with a package.xml that has the name, or a directory of that name with a package.xml.
-    """
-    for directory in file.absolute().parents:
-        beside = directory / name
-        if os.path.isfile(beside / "package.xml"):  # noqa: PTH113 - false for what is no name
-            return beside
-        try:
-            said = _PACKAGE_NAME.search(
-                (directory / "package.xml").read_text(encoding="utf-8", errors="replace")
-            )
-        except OSError:
-            continue
-        if said is not None and said[1] == name:
-            return directory
     return None

@@ -60,15 +60,18 @@ class _EntityError(Exception):
     """The file declares entities."""
 
 
-def parse_xml(content: bytes, file: str, findings: DiagnosticCollector) -> Element | None:
+def parse_xml(
+    content: bytes, file: str, findings: DiagnosticCollector, *, encoding: str | None = None
+) -> Element | None:
     """Return the root element of an XML file, None if this is no XML.
 
     Args:
         content: The file.
         file: Its name, for messages.
         findings: Take what is wrong with it.
+        encoding: Of the file, whatever it says itself; None for the one that it says.
     """
-    parser = expat.ParserCreate(namespace_separator=None)
+    parser = expat.ParserCreate(encoding, namespace_separator=None)
     top = Element("", {}, file, 0)
     open_elements = [top]
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from usd_ros_bridge.errors import AssetError
-from usd_ros_bridge.importing.robot_file import RobotFile, find_in_ros_package_path, read_robot_file
+from usd_ros_bridge.importing.allowed_files import AllowedFiles, find_in_ros_package_path
+from usd_ros_bridge.importing.robot_file import RobotFile, read_robot_file
 
 pytestmark = pytest.mark.app
 
@@ -113,17 +114,20 @@ def test_a_mesh_is_found_by_package(tmp_path: Path) -> None:
     (package / "arm.stl").touch()
     text = PENDULUM.replace('<link name="arm"/>', MESH.format("package://arm_description/arm.stl"))
     robot = read(tmp_path, text, arm_description=package)
-    assert (robot.diagnostics, robot.packages) == ((), {"arm_description": package})
+    assert robot.diagnostics == ()
+    assert robot.files == {"package://arm_description/arm.stl": str(package / "arm.stl")}
 
 
 def test_a_package_above_the_file_is_found(tmp_path: Path) -> None:
     package = tmp_path / "arm_description"
     (package / "urdf").mkdir(parents=True)
+    (package / "package.xml").write_text("<package><name>arm</name></package>", encoding="utf-8")
     (package / "meshes").mkdir()
     (package / "meshes/arm.stl").touch()
     text = PENDULUM.replace('<link name="arm"/>', MESH.format("package://arm_description/meshes/arm.stl"))
     robot = read(package / "urdf", text)
-    assert (robot.diagnostics, robot.packages) == ((), {"arm_description": package})
+    assert robot.diagnostics == ()
+    assert list(robot.files.values()) == [str(package / "meshes/arm.stl")]
 
 
 def test_a_third_slash_before_a_package_is_no_package(tmp_path: Path) -> None:
@@ -132,7 +136,16 @@ def test_a_third_slash_before_a_package_is_no_package(tmp_path: Path) -> None:
     (package / "arm.stl").touch()
     text = PENDULUM.replace('<link name="arm"/>', MESH.format("package:///arm_description/arm.stl"))
     robot = read(tmp_path, text, arm_description=package)
-    assert (robot.diagnostics, robot.packages) == ((), {"arm_description": package, "/": tmp_path})
+    assert robot.diagnostics == ()
+    assert list(robot.files.values()) == [str(package / "arm.stl")]
+
+
+def test_a_robot_in_the_root_may_read_nothing() -> None:
+    allowed = AllowedFiles(Path("/robot.urdf"), lambda _: None)
+    path = allowed.locate("package://etc/passwd")
+    assert path == Path("/etc/passwd")
+    assert not allowed.allows(path)
+    assert allowed.folders == []
 
 
 def test_many_missing_meshes_are_counted(tmp_path: Path) -> None:
