@@ -47,6 +47,7 @@ def start_child(entry: str, connection: Connection, **streams: Any) -> subproces
     module, _, function = entry.partition(":")
     code = (
         f"import sys; sys.path[:] = {[path for path in sys.path if path]!r}; "
+        "from usd_ros_bridge.process_settings import open_standard_streams; open_standard_streams(); "
         f"from {module} import {function}; {function}({connection.fileno()})"
     )
     return subprocess.Popen(  # noqa: S603 - this interpreter, and a program of our own

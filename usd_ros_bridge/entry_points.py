@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 def usd_ros_bridge() -> "NoReturn":
     """Run the command line, `usd_ros_bridge`."""
-    from usd_ros_bridge.process_settings import missing_requirements_explained
+    from usd_ros_bridge.process_settings import own_process
 
-    with missing_requirements_explained():
+    with own_process():
         from usd_ros_bridge.cli.main import main
 
         main()
@@ -28,9 +28,9 @@ def usd_ros_bridge() -> "NoReturn":
 
 def bridge() -> "NoReturn":
     """Run the node, `ros2 run usd_ros_bridge bridge`."""
-    from usd_ros_bridge.process_settings import missing_requirements_explained
+    from usd_ros_bridge.process_settings import own_process
 
-    with missing_requirements_explained():
+    with own_process():
         from usd_ros_bridge.planner_process import start_planner
         from usd_ros_bridge.start_phases import EARLY_AFTER_S, LogView, StartPhases
 
@@ -42,9 +42,9 @@ def bridge() -> "NoReturn":
 
 def robot_state_publisher() -> "NoReturn":
     """Run robot_state_publisher for OpenUSD, `ros2 run usd_ros_bridge robot_state_publisher`."""
-    from usd_ros_bridge.process_settings import missing_requirements_explained
+    from usd_ros_bridge.process_settings import own_process
 
-    with missing_requirements_explained():
+    with own_process():
         from usd_ros_bridge.planner_process import start_planner
         from usd_ros_bridge.start_phases import EARLY_AFTER_S, LogView, StartPhases
 

@@ -78,11 +78,29 @@ def fail(error: BridgeError | str) -> int:
     return EXIT_STRICT if isinstance(error, StrictError) else EXIT_USAGE
 
 
+def open_standard_streams() -> None:
+    """Open /dev/null in place of each standard stream that was closed when the process started, as daemons start.
+
+    The next file to be opened would get its number, and what libraries print would be in that file. Python has None
+    for such a stream.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            # It gets the lowest free number. Child processes inherit it, too.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            stream = os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8", errors="replace")
+            setattr(sys, name, stream)
+            setattr(sys, f"__{name}__", stream)
+
+
 def flush_output() -> None:
-    """Write what has been printed, where the process has streams."""
+    """Write what has been printed."""
     for stream in (sys.stdout, sys.stderr):
-        if stream is not None:
-            stream.flush()
+        stream.flush()
 
 
 def discard_output(*, errors: bool = True) -> None:
@@ -95,9 +113,7 @@ def discard_output(*, errors: bool = True) -> None:
     """
     nobody = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr) if errors else (sys.stdout,):
-        # None: it was closed when the process started.
-        if stream is not None:
-            os.dup2(nobody, stream.fileno())
+        os.dup2(nobody, stream.fileno())
     os.close(nobody)
 
 
@@ -151,6 +167,14 @@ def missing_requirements_explained() -> Iterator[None]:
         if explained is None:
             raise
         sys.exit(fail(explained))
+
+
+@contextmanager
+def own_process() -> Iterator[None]:
+    """Prepare a process of the bridge's own, before it opens any file: standard streams, and missing requirements."""
+    open_standard_streams()
+    with missing_requirements_explained():
+        yield
 
 
 @contextmanager

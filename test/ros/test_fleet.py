@@ -247,19 +247,3 @@ def test_the_fleet_ends_where_the_reader_of_its_output_goes_away(ros_domain: int
     assert "Traceback" not in errors
     assert len(processes) == SHARDS
     assert not any(map(is_running, processes))
-
-
-@pytest.fixture
-def short_run(ros_domain: int, asset: Path) -> tuple[str, ...]:
-    """The command of a fleet that ends by itself."""
-    return (*COMMAND, str(asset), "--shards", "2", "--backend", "kinematic", "--duration", "1")
-
-
-@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
-def test_closed_standard_streams(short_run: tuple[str, ...], closed: str, tmp_path: Path) -> None:
-    command = ["bash", "-c", f'exec "$@" --record run.mcap {closed}', "-", *short_run]
-    ended = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, timeout=READY_S, check=False
-    )
-    assert (ended.returncode, "Traceback" in ended.stderr) == (0, False)
-    assert sorted(path.name for path in tmp_path.glob("*.mcap")) == ["run_1.mcap", "run_2.mcap"]

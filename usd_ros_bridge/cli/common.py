@@ -1,18 +1,15 @@
-"""What commands share: options from the table of options, loading of an asset with them, and output files."""
+"""What commands share: options from the table of options, and loading of an asset with them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from usd_ros_bridge.errors import OptionError, escaped
 from usd_ros_bridge.options import OPTIONS, Option, PlanOptions, ReadOptions, make_options
 from usd_ros_bridge.process_settings import run_interruptibly
-from usd_ros_bridge.replaced_file import replaced
 from usd_ros_bridge.requirements import is_installed
 
 if TYPE_CHECKING:
@@ -157,31 +154,6 @@ def installed_types() -> TypeCatalog | None:
     from usd_ros_bridge.ros.interface_types import AmentCatalog
 
     return AmentCatalog()
-
-
-def keep_asset(output: Path | None, plan: BridgePlan) -> None:
-    """Check that a file to write is none of an asset's own.
-
-    Raises:
-        OptionError: It is.
-    """
-    from usd_ros_bridge.usd.edit.reload import is_asset_file
-
-    if output is not None and is_asset_file(plan.stage, output):
-        raise OptionError(f"{escaped(str(output))} is part of the asset: name another file")
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file that appears when it is complete: the one before stays until then.
-
-    Raises:
-        OptionError: It cannot be written.
-    """
-    try:
-        with replaced(path) as file:
-            file.write(data)
-    except OSError as error:
-        raise OptionError(f"{escaped(str(path))} cannot be written: {error.strerror}") from error
 
 
 def engine_settings(plan: BridgePlan) -> EngineSettings | str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import usd_ros_bridge
+from usd_ros_bridge.cli.output_files import write_output
 from usd_ros_bridge.errors import BridgeError, OptionError, choices, did_you_mean, quoted
 
 _SHARE = "share/usd_ros_bridge/examples"
@@ -144,17 +144,16 @@ def copy_example(name: str, directory: Path, *, overwrite: bool) -> list[Path]:
         raise OptionError(
             f"{there[0]} is there already: name another DIR, or overwrite its files with --force"
         )
+    copies: dict[Path, bytes] = {}
     for each, target in zip(names, targets, strict=True):
         try:
-            shutil.copytree(
-                source / each,
-                target,
-                dirs_exist_ok=True,
-                copy_function=shutil.copyfile,
-                ignore=shutil.ignore_patterns("__pycache__"),
-            )
+            for file in sorted((source / each).rglob("*")):
+                if file.is_file() and "__pycache__" not in file.parts:
+                    copies[target / file.relative_to(source / each)] = file.read_bytes()
+            for copy in copies:
+                copy.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            # shutil.Error is one: its argument is a list of files.
-            reason = error.strerror or str(error)
-            raise OptionError(f"{target} cannot be written: {reason}") from error
+            raise OptionError(f"{target} cannot be written: {error.strerror}") from error
+    entry = targets[0] / example.file
+    write_output(entry, copies.pop(entry), plans=(), beside=copies)
     return targets

@@ -11,14 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from usd_ros_bridge.cli.common import (
-    asset_options,
-    installed_types,
-    keep_asset,
-    load_asset,
-    split_options,
-    write_whole,
-)
+from usd_ros_bridge.cli.common import asset_options, installed_types, load_asset, split_options
+from usd_ros_bridge.cli.output_files import write_output
 from usd_ros_bridge.errors import BridgeError, OptionError, StrictError, alternatives, escaped, quoted
 from usd_ros_bridge.model.diagnostics import Diagnostic, has_errors
 from usd_ros_bridge.reporting import describe
@@ -113,11 +107,20 @@ def export(
         catalog=installed_types(),
         physics=True,
     )
-    keep_asset(output, plan)
     diagnostics = [each for each in plan.diagnostics if each.severity != "info"]
     print_diagnostics(diagnostics)
     given = {each.name: options.get(each.name) for each in exporter.options}
-    found = _write(name, exporter, ExportContext(plan=plan, options=given, path=output, report=_print_report))
+    files: dict[Path, bytes] = {}
+    export_context = ExportContext(
+        plan=plan, options=given, path=output, report=_print_report, add_file=files.__setitem__
+    )
+    document, found = _exported(name, exporter, export_context)
+    if output is None:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(document)
+        sys.stdout.buffer.flush()
+    else:
+        write_output(output, document, plans=(plan,), beside=files)
     print_diagnostics(found)
     if strict and has_errors([*diagnostics, *found]):
         raise StrictError(f"{options['asset']} has errors")
@@ -150,8 +153,8 @@ def _print_report(_: str, message: str) -> None:
     print(escaped(f"usd_ros_bridge: {message}"), file=sys.stderr)
 
 
-def _write(name: str, exporter: Exporter, context: Any) -> Sequence[Diagnostic]:
-    """Let a format write its document: a file appears when it is complete."""
+def _exported(name: str, exporter: Exporter, context: Any) -> tuple[bytes, Sequence[Diagnostic]]:
+    """Return the document that a format writes, and its diagnostics."""
     document = BytesIO()
     try:
         found = list(exporter.write(context, document) or ())
@@ -164,13 +167,7 @@ def _write(name: str, exporter: Exporter, context: Any) -> Sequence[Diagnostic]:
             file = error.filename or context.path
             raise OptionError(f"{file} cannot be written: {error.strerror}") from error
         raise BridgeError(f"exporter {quoted(name)} failed: {describe(error)}") from error
-    if context.path is None:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(document.getvalue())
-        sys.stdout.buffer.flush()
-        return found
-    write_whole(context.path, document.getvalue())
-    return found
+    return document.getvalue(), found
 
 
 def _named_format(arguments: Sequence[str]) -> str:

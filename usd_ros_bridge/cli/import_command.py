@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from usd_ros_bridge.cli.common import load_asset, split_options, table_options
+from usd_ros_bridge.cli.output_files import print_replaced
 from usd_ros_bridge.cli.scaffold_command import (
     addition_options,
     print_decisions,
@@ -124,6 +125,9 @@ def import_robot(
         content = None if urdf is None else urdf.read_bytes()
     target = (output or Path(_directory_name(source.name))).resolve()
     check_target(target, force=force)
+    if robot.resolve().is_relative_to(target):
+        raise OptionError(f"{robot} is in {target}, which import replaces: name another directory by -o")
+    old = [path for path in target.rglob("*") if path.is_file()]
     converter = find_converter(source.kind)
     facts = {"source": source.path.name, "converter": converter.label(source.kind)}
     with imported_directory(target, force=force, facts=facts) as made:
@@ -132,6 +136,7 @@ def import_robot(
             request, decisions = wishes.decide(source, stage, read)
             layer = made / ROBOT_LAYER
             result = write_scaffold(str(stage), layer, read=read, request=request)
+    print_replaced({_shown(target): f"{len(old)} files"} if old else {})
     print_decisions(replace(result, decisions=(*decisions, *result.decisions)), _shown(target) / ROBOT_LAYER)
     shown = shlex.quote(str(_shown(target) / ROBOT_LAYER))
     click.echo(escaped(f"usd_ros_bridge inspect {shown}\nusd_ros_bridge run {shown}", keep="\n"))

@@ -96,7 +96,7 @@ class ViewUpdate:
 
 def reason_against() -> str:
     """Return why there can be no live view here, "" if there can be one."""
-    if not (sys.stdout.isatty() and sys.stdin is not None and sys.stdin.isatty()):
+    if not (sys.stdout.isatty() and sys.stdin.isatty()):
         return "not a terminal"
     if os.environ.get("TERM", "dumb") == "dumb":
         return "the terminal cannot move its cursor (TERM)"

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
 import click
 
+from usd_ros_bridge.cli.output_files import output_file
 from usd_ros_bridge.errors import BridgeError, OptionError
-from usd_ros_bridge.process_settings import ended_by_signals, missing_requirements_explained
-from usd_ros_bridge.replaced_file import replaced
+from usd_ros_bridge.process_settings import missing_requirements_explained
 
 if TYPE_CHECKING:
     from mcap.writer import Writer
@@ -42,19 +42,15 @@ def recover(file: Path, output: Path | None) -> None:
     """
     with missing_requirements_explained():
         import mcap  # noqa: F401 - its absence is one line
-    target = output or file
+    target, refusal = output or file, "exists already: name another file, or remove it" if output else ""
     try:
-        if output is not None and os.path.exists(output):  # noqa: PTH110 - false for what is no name
-            raise OptionError(f"{output} exists already: name another file, or remove it")
-        # A signal ends it by an exception, which removes the new file.
-        with ended_by_signals() as ending, file.open("rb") as damaged, replaced(target) as new:
-            recovered = _copy(damaged, new, file)
-            if output is None and recovered.damage:
-                raise BridgeError(f"{file}: {recovered.damage}: -o FILE writes what can be read")
+        damaged = file.open("rb")
     except OSError as error:
-        raise OptionError(f"{error.filename or file}: {error.strerror}") from error
-    if ending.asked:
-        raise KeyboardInterrupt
+        raise OptionError(f"{file}: {error.strerror}") from error
+    with damaged, output_file(target, refusal=refusal) as new:
+        recovered = _copy(damaged, new, file)
+        if output is None and recovered.damage:
+            raise BridgeError(f"{file}: {recovered.damage}: -o FILE writes what can be read")
     lost = f"; {recovered.damage}" if recovered.damage else ""
     click.echo(f"{target}: {recovered.messages} messages{lost}")
 

@@ -10,15 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from usd_ros_bridge import __version__
-from usd_ros_bridge.cli.common import (
-    asset_options,
-    installed_types,
-    keep_asset,
-    load_asset,
-    split_options,
-    write_whole,
-)
+from usd_ros_bridge.cli.common import asset_options, installed_types, load_asset, split_options
 from usd_ros_bridge.cli.finite_range import FiniteRange
+from usd_ros_bridge.cli.output_files import write_output
 from usd_ros_bridge.errors import StrictError
 from usd_ros_bridge.model.diagnostics import has_errors
 from usd_ros_bridge.process_settings import gc_paused
@@ -77,11 +71,12 @@ def report(
         raise click.UsageError(f"--against goes with --format html: {format_name} has the findings alone")
     asset = options["asset"]
     with gc_paused():
-        plan = _load(options)
-        keep_asset(output, plan)
+        plan, old = _load(options), None
+        if against is not None or against_variants:
+            old = _load({**options, "asset": against or asset, "variants": against_variants})
         if format_name == "html":
-            assert output is not None
-            text = _page(plan, options, against, against_variants, round(max_mesh_mb * _MEGABYTE))
+            old_label = _label(against or asset, against_variants)
+            text = _page(plan, options, old, old_label, round(max_mesh_mb * _MEGABYTE))
         else:
             text = _findings(plan, format_name)
     if output is None:
@@ -90,7 +85,8 @@ def report(
         sys.stdout.buffer.write(text.encode("utf-8", "replace"))
         sys.stdout.buffer.flush()
     else:
-        write_whole(output, text.encode("utf-8", "replace"))
+        plans = (plan,) if old is None else (plan, old)
+        write_output(output, text.encode("utf-8", "replace"), plans=plans)
     if strict and has_errors(plan.diagnostics):
         raise StrictError(f"{asset} has errors")
 
@@ -116,20 +112,15 @@ def _findings(plan: BridgePlan, format_name: str) -> str:
 
 
 def _page(
-    plan: BridgePlan,
-    options: dict[str, Any],
-    against: str | None,
-    against_variants: tuple[str, ...],
-    max_mesh_bytes: int,
+    plan: BridgePlan, options: dict[str, Any], old: BridgePlan | None, old_label: str, max_mesh_bytes: int
 ) -> str:
     from usd_ros_bridge.report.html_page import write_page
 
-    found = _report_of(plan, options, against, against_variants)
-    return write_page(found, max_mesh_bytes=max_mesh_bytes)
+    return write_page(_report_of(plan, options, old, old_label), max_mesh_bytes=max_mesh_bytes)
 
 
 def _report_of(
-    plan: BridgePlan, options: dict[str, Any], against: str | None, against_variants: tuple[str, ...]
+    plan: BridgePlan, options: dict[str, Any], old: BridgePlan | None, old_label: str
 ) -> AssetReport:
     from usd_ros_bridge.model.diagnostics import path_from_here
     from usd_ros_bridge.planning.diff import difference
@@ -138,20 +129,14 @@ def _report_of(
 
     session = StageSession(plan.stage)
     layers = sorted(path_from_here(file) for file in session.files())
-    asset = options["asset"]
-    old_label, found = "", None
-    if against is not None or against_variants:
-        other = {**options, "asset": against or asset, "variants": against_variants}
-        old_label = _label(other["asset"], against_variants)
-        found = difference(_load(other), plan)
     return AssetReport(
         plan=plan,
-        label=_label(asset, options["variants"]),
+        label=_label(options["asset"], options["variants"]),
         version=__version__,
         layers=tuple(layers),
         variant_sets=session.variant_sets(most=_MAX_VARIANT_SETS),
-        old_label=old_label,
-        difference=found,
+        old_label="" if old is None else old_label,
+        difference=None if old is None else difference(old, plan),
     )
 
 

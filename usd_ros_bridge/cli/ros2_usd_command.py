@@ -34,9 +34,9 @@ class UsdCommand(CommandExtension):
     def main(self, *, parser: argparse.ArgumentParser, args: argparse.Namespace) -> NoReturn:
         """Run a command in this process and exit, with the status that `usd_ros_bridge` has."""
         del parser
-        from usd_ros_bridge.process_settings import missing_requirements_explained
+        from usd_ros_bridge.process_settings import own_process
 
-        with missing_requirements_explained():
+        with own_process():
             from usd_ros_bridge.cli.main import main
 
             main(getattr(args, _ARGUMENTS), group=_group(), program=_PROGRAM)

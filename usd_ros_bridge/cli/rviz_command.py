@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -10,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from usd_ros_bridge.cli.common import asset_options, load_asset, split_options, table_options, write_whole
-from usd_ros_bridge.errors import OptionError, StrictError, escaped
+from usd_ros_bridge.cli.common import asset_options, load_asset, split_options, table_options
+from usd_ros_bridge.cli.output_files import USE_FORCE, write_output
+from usd_ros_bridge.errors import StrictError, escaped
 from usd_ros_bridge.model.diagnostics import has_errors
 
 if TYPE_CHECKING:
@@ -44,8 +44,6 @@ def rviz(
 
     if as_json and output is None:
         raise click.UsageError("--json goes with -o")
-    if output is not None and os.path.exists(output) and not force:  # noqa: PTH110 - false for what is no name
-        raise OptionError(f"{output} exists: --force overwrites it")
     plan = _load(options, all_robots=all_robots)
     if strict and has_errors(plan.diagnostics):
         raise StrictError(f"{options['asset']} has errors")
@@ -57,7 +55,7 @@ def rviz(
     if output is None:
         sys.stdout.write(config.text)
         return
-    _write(output, config.text, force=force)
+    write_output(output, config.text.encode(), plans=(plan,), refusal="" if force else USE_FORCE)
     if as_json:
         from usd_ros_bridge.cli.views import write_json
 
@@ -83,24 +81,6 @@ def _owns_time(plan: BridgePlan, backend: str | None) -> bool:
     from usd_ros_bridge.ros.backend_choice import AUTO, choose
 
     return needs_physics(choose(plan, backend or AUTO, inform=lambda _key, _text: None).backend)
-
-
-def _write(output: Path, text: str, *, force: bool) -> None:
-    """Write a file.
-
-    Raises:
-        OptionError: It cannot be written, or appeared meanwhile.
-    """
-    if force:
-        write_whole(output, text.encode())
-        return
-    try:
-        with output.open("x", encoding="utf-8") as stream:
-            stream.write(text)
-    except FileExistsError as error:
-        raise OptionError(f"{output} exists: --force overwrites it") from error
-    except OSError as error:
-        raise OptionError(f"{output} cannot be written: {error.strerror}") from error
 
 
 def _as_json(config: RvizConfig, plan: BridgePlan, output: Path, *, use_sim_time: bool) -> dict[str, Any]:

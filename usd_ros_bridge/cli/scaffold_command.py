@@ -18,6 +18,7 @@ from usd_ros_bridge.cli.common import (
     table_options,
 )
 from usd_ros_bridge.cli.finite_range import FiniteRange
+from usd_ros_bridge.cli.output_files import USE_FORCE, write_output
 from usd_ros_bridge.errors import AssetError, OptionError
 from usd_ros_bridge.model.scaffold import ScaffoldRequest, SensorKind, SensorRequest
 
@@ -158,7 +159,7 @@ def write_scaffold(
     """
     from usd_ros_bridge.planning.robot_scaffold import has_ros_layer, plan_scaffold
     from usd_ros_bridge.usd import quiet
-    from usd_ros_bridge.usd.scaffold_layer import check_output, layer_text, survey, write_layer
+    from usd_ros_bridge.usd.scaffold_layer import check_output, layer_text, survey
 
     with quiet():
         plan = load_asset(
@@ -173,7 +174,7 @@ def write_scaffold(
                 f"{asset} has a ROS layer already: {_schemas(found)}; --drives, --ground, --free-base, --fix-base "
                 "and sensors can be added"
             )
-        check_output(output, plan.stage, overwrite=force)
+        check_output(output)
         with ExitStack() as stack:
             plan, additions = _add(plan, found, request, stack, interfaces=interfaces)
             result = plan_scaffold(
@@ -192,7 +193,7 @@ def write_scaffold(
         text = layer_text(
             result, plan.stage, asset=asset, output=output, sublayer=sublayer, variants=read.variants
         )
-    write_layer(text, output)
+    write_output(output, text.encode(), plans=(plan,), refusal="" if force else USE_FORCE)
     return result
 
 

@@ -24,6 +24,7 @@ from usd_ros_bridge.cli.common import (
     table_options,
 )
 from usd_ros_bridge.cli.export_command import print_diagnostics
+from usd_ros_bridge.cli.output_files import write_output
 from usd_ros_bridge.cli.view_command import page_companions, page_options
 from usd_ros_bridge.errors import OptionError, StrictError, escaped
 from usd_ros_bridge.model.diagnostics import has_errors
@@ -286,7 +287,4 @@ def urdf(
     if output is None:
         sys.stdout.write(found.text)
         return
-    try:
-        output.write_text(found.text, encoding="utf-8")
-    except OSError as error:
-        raise OptionError(f"{output} cannot be written: {error.strerror}") from error
+    write_output(output, found.text.encode(), plans=(plan,))

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from usd_ros_bridge.errors import OptionError
 from usd_ros_bridge.export.mesh_store import MeshStore, content_type
+from usd_ros_bridge.process_settings import open_standard_streams
 
 _IDLE_S: Final = 10.0
 """How long a connection may be silent."""
@@ -132,6 +133,8 @@ def _first_line(process: subprocess.Popen[bytes]) -> dict[str, Any]:
 
 def serve() -> None:
     """Serve until standard input ends. Its first line has the directories, the address and the port."""
+    # A host's standard error may be closed.
+    open_standard_streams()
     directory, installed, host, port = json.loads(sys.stdin.buffer.readline())
     store = MeshStore(Path(directory), Path(installed) if installed else None)
     with suppress(OSError):

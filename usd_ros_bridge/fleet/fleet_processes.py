@@ -154,8 +154,6 @@ class FleetProcesses:
     def _write(self, line: bytes) -> None:
         """Print a line. When its reader goes away (`| head`), the fleet ends."""
         with self._lock:
-            if sys.stdout is None:
-                return
             try:
                 sys.stdout.buffer.write(line)
                 sys.stdout.flush()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, Protocol
@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, Final, Literal, Protocol
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.plugins import Registry
+from usd_ros_bridge.replaced_file import write_file
 from usd_ros_bridge.reporting import Report, log_warning
 
 OptionKind = Literal["text", "int", "double", "flag", "path"]
@@ -46,14 +47,17 @@ class ExportContext:
     Attributes:
         plan: The plan, with physics; `plan.stage` is the open stage.
         options: Values of all options of the format, by name.
-        path: File that is written; other files may be written beside it. None for standard output.
+        path: File that is written. None for standard output.
         report: For remarks about what the format cannot express: `report(kind, message)`.
+        add_file: Write another file, beside `path`: `add_file(path, content)`. The command writes it together with the
+            document, makes a directory that is missing, and refuses files of the asset.
     """
 
     plan: BridgePlan
     options: Mapping[str, Any] = field(default_factory=dict)
     path: Path | None = None
     report: Report = log_warning
+    add_file: Callable[[Path, bytes], None] = write_file
 
 
 class Exporter(Protocol):

@@ -10,14 +10,14 @@ from usd_ros_bridge.process_settings import (
     ended_by_signals,
     ending_at_once,
     fail,
-    missing_requirements_explained,
+    own_process,
     run_interruptibly,
     tune_process,
 )
 
 _planner = None
 # A signal while modules are imported is no traceback, and neither is a missing one.
-with missing_requirements_explained() if __name__ == "__main__" else nullcontext(), ending_at_once():
+with own_process() if __name__ == "__main__" else nullcontext(), ending_at_once():
     if __name__ == "__main__":
         from usd_ros_bridge.planner_process import start_planner
 
@@ -405,5 +405,5 @@ def _log_diagnostics(plan: BridgePlan, logger: Any) -> None:
 
 
 if __name__ == "__main__":
-    with missing_requirements_explained():
+    with own_process():
         main(planner=_planner)

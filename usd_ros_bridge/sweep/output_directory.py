@@ -26,6 +26,7 @@ SWEEP: Final = "sweep.json"
 TABLE: Final = "results.parquet"
 REPORT: Final = "report.html"
 RECORDINGS: Final = "recordings"
+_FILES: Final = {SWEEP, JOURNAL, TABLE, REPORT, RECORDINGS}
 _FORMAT: Final = 1
 _PACKAGES: Final = ("usd_ros_bridge", "usd-core", "mujoco", "numpy", "ray", "pyarrow")
 _SHOWN: Final = 3
@@ -133,8 +134,9 @@ class OutputDirectory:
     def _begin(self, sweep: Sweep, *, runs: int, resume: bool) -> None:
         description = json.loads(json.dumps(sweep.description(), default=str))
         done = len(read_journal(self.path / JOURNAL))
-        if (self.path / SWEEP).exists() and (done or resume):
-            found = read_document(self.path)
+        # Of a sweep, not a file of that name.
+        found = read_document(self.path) if (self.path / SWEEP).exists() else {}
+        if found and (done or resume):
             if not resume:
                 raise OptionError(
                     f"{self.path} has a sweep already ({done} of {found.get('runs')} runs): continue it with --resume, "
@@ -143,9 +145,7 @@ class OutputDirectory:
             self._check_same(found, sweep, description)
             self._document = {**found, "resumed": [*found.get("resumed", []), time.time()]}
             self._remove_partial()
-        elif any(
-            entry.name not in (SWEEP, JOURNAL, TABLE, REPORT, RECORDINGS) for entry in self.path.iterdir()
-        ):
+        elif {entry.name for entry in self.path.iterdir()} - (_FILES if found else set()):
             raise OptionError(
                 f"{self.path} is not empty, and has no sweep: name another directory (--output)"
             )

@@ -81,11 +81,13 @@ class LayerScan:
         context: Resolver context for package://, None where the asset needs none.
         refusals: What must not be composed.
         layers: The layers that were opened: held, so that composition finds them.
+        values: Asset paths that are values, such as textures and value clips, each with its layer.
     """
 
     context: Any = None
     refusals: list[RefusedArc] = field(default_factory=list)
     layers: list[Any] = field(default_factory=list)
+    values: list[tuple[Any, str]] = field(default_factory=list)
 
 
 def scan_layers(
@@ -171,7 +173,10 @@ class _Scanner:
         references, payloads = self._external_references(layer)
         for value in sorted(references - arcs):
             path = evaluated_path(value, variables)
-            if self._is_admitted(layer, path, is_arc=False) and is_layer_path(path):
+            if not self._is_admitted(layer, path, is_arc=False):
+                continue
+            self._scan.values.append((layer, path))
+            if is_layer_path(path):
                 # A value clip: OpenUSD opens it when a value is read.
                 self._open(layer, path)
         skipped = set() if self._follow_payloads else payloads - references

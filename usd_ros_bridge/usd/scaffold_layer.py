@@ -18,8 +18,6 @@ from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics
 from usd_ros_bridge.errors import OptionError
 from usd_ros_bridge.model.scaffold import JointFrame, Opinion, PlainXform, Property, Scaffold, Survey
 from usd_ros_bridge.options import VariantSelection
-from usd_ros_bridge.replaced_file import replaced
-from usd_ros_bridge.usd.edit.reload import is_asset_file
 from usd_ros_bridge.usd.open import author_selections
 from usd_ros_bridge.usd.packages import URI_PREFIX
 from usd_ros_bridge.usd.read.composition import is_behind_payload
@@ -241,35 +239,18 @@ def layer_text(
     return text
 
 
-def check_output(output: Path, stage: Usd.Stage, *, overwrite: bool) -> None:
+def check_output(output: Path) -> None:
     """Check where a layer is to go.
 
     Raises:
-        OptionError: It is no .usda file, part of the asset, or there already.
+        OptionError: It is no .usda file, or in no directory.
     """
     if output.suffix != SUFFIX:
         raise OptionError(
             f"{output}: layers that bear schemas are ASCII (REP 0158 section 1.2.1): name a .usda file"
         )
-    if is_asset_file(stage, output):
-        raise OptionError(f"{output} is part of the asset, which stays as it is: name another file")
-    if os.path.exists(output) and not overwrite:  # noqa: PTH110 - false for what is no name
-        raise OptionError(f"{output} exists: --force overwrites it")
-    if not os.path.isdir(output.parent):  # noqa: PTH112 - as above
+    if not os.path.isdir(output.parent):  # noqa: PTH112 - false for what is no name
         raise OptionError(f"{output}: no such directory as {str(output.parent)!r}")
-
-
-def write_layer(text: str, output: Path) -> None:
-    """Write a layer's text atomically: readers see the old file or the new one.
-
-    Raises:
-        OptionError: It cannot be written.
-    """
-    try:
-        with replaced(output) as file:
-            file.write(text.encode())
-    except OSError as error:
-        raise OptionError(f"{output} cannot be written: {error.strerror}") from error
 
 
 def _path_from(output: Path, asset: str, stage: Usd.Stage) -> str:

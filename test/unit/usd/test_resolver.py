@@ -160,11 +160,11 @@ def test_headers_of_another_release_are_refused(tmp_path: Path) -> None:
 def test_a_compiler_that_fails_leaves_what_was_there(layout: str, tmp_path: Path) -> None:
     headers_of(openusd_version(), tmp_path / "h" / layout)
     (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "kept").touch()
+    (tmp_path / "out" / PLUGIN_FILE).touch()
     with pytest.raises(ResolverBuildError, match=r"^the compiler failed: .*error.*pxr/base/tf/diagnostic\.h"):
         build(headers=tmp_path / "h", directory=tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["h", "out"]
-    assert (tmp_path / "out" / "kept").exists()
+    assert (tmp_path / "out" / PLUGIN_FILE).exists()
 
 
 @each_case(
@@ -192,7 +192,8 @@ def test_programs_that_fail_leave_nothing(outcomes: list[Any], said: str, tmp_pa
 
 def test_what_works_replaces_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "old").touch()
+    for name in (PLUGIN_FILE, "libusdRosBridgePackages.so"):
+        (tmp_path / "out" / name).touch()
     monkeypatch.setattr(subprocess, "run", Mock(return_value=subprocess.CompletedProcess("python", 0)))
     assert build(headers=headers_of(openusd_version(), tmp_path / "h"), directory=tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == [PLUGIN_FILE]
@@ -204,6 +205,14 @@ def test_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "/nowhere/c++ -m64")
     with pytest.raises(ResolverBuildError, match=r"no C\+\+ compiler '/nowhere/c\+\+'"):
         build(headers=headers_of(openusd_version(), tmp_path / "h"), directory=tmp_path / "out")
+
+
+def test_a_folder_with_files_of_others_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/robot.usda").touch()
+    with pytest.raises(ResolverBuildError, match=r"none of the plugin's, such as 'robot\.usda'"):
+        build(headers=headers_of(openusd_version(), tmp_path / "h"), directory=tmp_path / "out")
+    assert (tmp_path / "out/robot.usda").exists()
 
 
 def test_a_folder_without_headers(tmp_path: Path) -> None:

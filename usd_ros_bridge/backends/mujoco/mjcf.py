@@ -26,7 +26,6 @@ from usd_ros_bridge.errors import BackendError, OptionError, quoted
 from usd_ros_bridge.model.diagnostics import Diagnostic, DiagnosticCollector, degraded
 from usd_ros_bridge.model.exporters import ExportContext, ExportOption
 from usd_ros_bridge.model.physics import PhysicsScene, SurfaceVelocity
-from usd_ros_bridge.replaced_file import replaced
 
 KEYFRAME: Final = "initial"
 """Name of the keyframe that has the authored positions, velocities and targets."""
@@ -86,12 +85,10 @@ class MjcfFormat:
         decompose = not given.get("no_decompose", False)
         options = MujocoOptions(timestep=step, decompose=decompose, stiff_drives=False)
         text, meshes = mjcf_text(context, options, folder=_mesh_folder(context.path))
-        if context.path is not None and meshes:
+        if context.path is not None:
             folder = context.path.parent / _mesh_folder(context.path)
-            folder.mkdir(exist_ok=True)
             for name, obj in meshes.items():
-                with replaced(folder / name) as file:
-                    file.write(obj.encode())
+                context.add_file(folder / name, obj.encode())
         stream.write(text.encode())
         return _lost(context.plan.physics)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import glob
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pxr import Ar, Sdf, Tf, Usd, UsdUtils
 
@@ -20,12 +22,16 @@ from usd_ros_bridge.usd.layer_files import (
     files_of,
     import_copy,
     outer_file,
+    resolved_file,
     run_within,
 )
 from usd_ros_bridge.usd.layer_scan import clip_faults, evaluated_path, scan_layers
 from usd_ros_bridge.usd.packages import SCHEME, PackageMap, is_package_path, split_package_path
 from usd_ros_bridge.usd.text_encoding import bad_text, has_bad_text, text_in_file
 from usd_ros_bridge.usd.tf_errors import first_line, quiet
+
+_PATTERN: Final = re.compile(r"<UDIM>|#+")
+"""Part of an asset path that stands for any number: of tiles of a texture, of value clips."""
 
 
 def asset_files(stage: Any) -> frozenset[str]:
@@ -42,12 +48,47 @@ def asset_files(stage: Any) -> frozenset[str]:
 
 
 def is_asset_file(stage: Any, file: Path) -> bool:
-    """Return whether a path, by whatever links, leads to one of the files that a stage is composed from."""
-    for each in asset_files(stage):
-        with suppress(OSError):
-            if file.samefile(each):
-                return True
+    """Return whether a path, by whatever links, leads to a file of an asset.
+
+    These are the files that the stage is composed from, those of variants and payloads that it leaves out, and those
+    that values name: textures and value clips. All layers are looked through.
+    """
+    try:
+        found = file.stat()
+    except (OSError, ValueError):
+        return False
+    for files in (asset_files, _reachable_files):
+        for each in files(stage):
+            with suppress(OSError):
+                if os.path.samestat(found, Path(each).stat()):
+                    return True
     return False
+
+
+def _reachable_files(stage: Any) -> set[str]:
+    """Return the files that the layers of a stage lead to, whatever is selected and loaded."""
+    options = files_of(stage).options
+    with quiet(), Ar.ResolverContextBinder(stage.GetPathResolverContext()):
+        try:
+            scan = scan_layers(stage.GetRootLayer(), PackageMap(options.packages), files=LayerFiles(options))
+        except AssetError:
+            # Payloads that were not loaded are beyond the limits.
+            return set()
+        files = {outer_file(layer.realPath) for layer in scan.layers if layer.realPath}
+        with Ar.ResolverContextBinder(scan.context or stage.GetPathResolverContext()):
+            return files.union(*(_value_files(layer, path) for layer, path in scan.values))
+
+
+def _value_files(layer: Any, path: str) -> set[str]:
+    """Return the files that an asset path of a layer names: of tiles and templates, all of them."""
+    identifier = Sdf.ComputeAssetPathRelativeToLayer(layer, path) if path else ""
+    found = resolved_file(identifier) if identifier else None
+    if found or not _PATTERN.search(path):
+        return {found} if found else set()
+    folder, name = os.path.split(identifier)
+    where = resolved_file(folder) if folder else str(Path(outer_file(layer.realPath)).parent)
+    pattern = _PATTERN.sub("*", glob.escape(os.path.join(where or "", name)))  # noqa: PTH118 - for glob
+    return set(glob.glob(pattern))  # noqa: PTH207 - of a text
 
 
 def read_versions(stage: Any) -> dict[str, FileVersion]:

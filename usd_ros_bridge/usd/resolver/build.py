@@ -26,6 +26,7 @@ HEADER_WHEEL: Final = "pxr-ar-dev"
 COMPILE_SECONDS: Final = 300
 TRY_SECONDS: Final = 60
 
+_LIBRARY: Final = f"lib{PLUGIN}.so"
 _VERSION: Final = re.compile(r"#define (?:AR|PXR)_(MINOR|PATCH)_VERSION (\d+)")
 
 # A process of its own: OpenUSD collects resolvers once, and this one may have done so.
@@ -57,8 +58,14 @@ def build(*, headers: Path | None = None, directory: Path | None = None) -> Path
         The folder with plugInfo.json, for PXR_PLUGINPATH_NAME.
 
     Raises:
-        ResolverBuildError: There are no headers, they are of another release, or the compiler or the try failed.
+        ResolverBuildError: There are no headers, they are of another release, the compiler or the try failed, or the
+            folder has files of others.
     """
+    directory = (directory or default_directory()).absolute()
+    if foreign := sorted(_names_in(directory) - {PLUGIN_FILE, _LIBRARY}):
+        raise ResolverBuildError(
+            f"{directory} has files that are none of the plugin's, such as {foreign[0]!r}: name another folder"
+        )
     includes = _include_folders(headers)
     version = _header_version(includes)
     if version != openusd_version():
@@ -66,13 +73,12 @@ def build(*, headers: Path | None = None, directory: Path | None = None) -> Path
             f"the headers are of OpenUSD {version}, and OpenUSD {openusd_version()} runs here: use headers of that "
             f"release, or `pip install usd-core=={version}`"
         )
-    directory = (directory or default_directory()).absolute()
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".resolver-", dir=directory.parent) as made:
             new = Path(made) / "new"
             new.mkdir()
-            _compile(includes, new / f"lib{PLUGIN}.so")
+            _compile(includes, new / _LIBRARY)
             shutil.copy(SOURCES / PLUGIN_FILE, new)
             _try(new)
             if directory.exists():
@@ -81,6 +87,13 @@ def build(*, headers: Path | None = None, directory: Path | None = None) -> Path
     except OSError as error:
         raise ResolverBuildError(f"cannot write {directory}: {error.strerror or error}") from error
     return directory
+
+
+def _names_in(directory: Path) -> set[str]:
+    try:
+        return {each.name for each in directory.iterdir()}
+    except OSError:
+        return set()
 
 
 def _include_folders(headers: Path | None) -> list[Path]:
