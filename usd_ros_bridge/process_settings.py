@@ -171,8 +171,12 @@ def missing_requirements_explained() -> Iterator[None]:
 
 @contextmanager
 def own_process() -> Iterator[None]:
-    """Prepare a process of the bridge's own, before it opens any file: standard streams, and missing requirements."""
+    """Prepare a process of the bridge's own, before it opens any file: standard streams, signals, requirements."""
+    global _noted
     open_standard_streams()
+    _noted = os.pipe()
+    os.set_blocking(_noted[1], False)
+    signal.set_wakeup_fd(_noted[1], warn_on_full_buffer=False)
     with missing_requirements_explained():
         yield
 
@@ -319,8 +323,8 @@ _watch: Any = None
 def ended_if_stuck() -> Iterator[None]:
     """Kill the process some seconds after a signal if it does not run Python any more: a call holds its global lock.
 
-    For processes of the bridge's own, in which `ended_by_signals` or `ending_at_once` take signals; in others, nothing.
-    Python notes a signal at once, and a shell, which needs nothing of this process, waits for that.
+    For processes of the bridge's own (`own_process`); in others, it does nothing. Python notes a signal at once, and a
+    shell, which needs nothing of this process, waits for that.
     """
     global _watch
     if _noted is None or not _watching.acquire(blocking=False):
@@ -406,13 +410,8 @@ def run_interruptibly(job: Callable[[], T]) -> T:
 
 
 def _install(handler: Callable[..., None]) -> dict[signal.Signals, Any]:
-    global _noted
     if threading.current_thread() is not threading.main_thread():
         return {}
-    if _noted is None and signal.set_wakeup_fd(-1) == -1:
-        _noted = os.pipe()
-        os.set_blocking(_noted[1], False)
-        signal.set_wakeup_fd(_noted[1], warn_on_full_buffer=False)
     return {number: signal.signal(number, handler) for number in SIGNALS}
 
 

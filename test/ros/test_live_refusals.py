@@ -169,7 +169,7 @@ def test_time_samples_that_cannot_be_used_hold_up_nothing(start, edited_asset):
 STUCK = """
 import ctypes, sys
 from usd_ros_bridge import Bridge, load_plan
-from usd_ros_bridge.process_settings import ended_by_signals
+from usd_ros_bridge.process_settings import ended_by_signals, own_process
 
 def never_returns(stage):
     sys.setswitchinterval(1000)
@@ -177,7 +177,7 @@ def never_returns(stage):
     ctypes.PyDLL(None).write(1, b"in\\n", 3)
     ctypes.PyDLL(None).sleep(600)
 
-with ended_by_signals() as ending, Bridge(load_plan(sys.argv[1])) as bridge:
+with own_process(), ended_by_signals() as ending, Bridge(load_plan(sys.argv[1])) as bridge:
     ending.stop = bridge.stop
     bridge.change(edit=never_returns)
     bridge.spin()

@@ -134,7 +134,7 @@ def test_the_node_tunes_its_process_before_it_reads_anything(role, monkeypatch):
 
 STUCK = """
 import ctypes, sys, time
-from usd_ros_bridge.process_settings import {ending}, run_interruptibly
+from usd_ros_bridge.process_settings import {ending}, own_process, run_interruptibly
 
 def job():
     # Calls through PyDLL keep Python's lock, as a call of OpenUSD's that never returns does.
@@ -142,7 +142,7 @@ def job():
     ctypes.PyDLL(None).write(1, b"in\\n", 3)
     {job}
 
-with {ending}():
+with own_process(), {ending}():
     run_interruptibly(job)
 """
 

@@ -84,7 +84,8 @@ class Chains:
                 known[below] = found
             pose = found
         assert pose is not None
-        return pose
+        # As `compile_chain` does: products that are all -0.0 would give that.
+        return [each + 0.0 for each in pose]
 
     def _find_way(self, row: int) -> _Way:
         """Return the way to a body from the one that carries all others on it."""

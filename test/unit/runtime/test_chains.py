@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from builders.plans import Axis, PlanBuilder
@@ -52,7 +52,18 @@ def arm(joints: list[Joint], *, anchored: bool) -> BridgePlan:
     return robot.plan.build()
 
 
+# All products of a component are -0.0.
+NEGATIVE_ZERO: list[Joint] = [
+    ("revolute", "X", ENDS[3], ENDS[2]),
+    ("revolute", "X", ENDS[0], ENDS[3]),
+    ("revolute", "X", ENDS[0], ENDS[2]),
+    ("revolute", "X", ENDS[2], ENDS[0]),
+    ("revolute", "Y", ENDS[2], ENDS[2]),
+]
+
+
 @settings(deadline=None)
+@example(NEGATIVE_ZERO, True, 0.5, 79)
 @given(JOINTS, st.booleans(), st.sampled_from([0.0, 0.5, 1.0]), st.integers(0, 1000))
 def test_code_for_a_chain_gives_the_numbers_of_the_general_way(
     joints: list[Joint], anchored: bool, zeroes: float, seed: int
