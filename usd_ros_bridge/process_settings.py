@@ -174,11 +174,20 @@ def own_process() -> Iterator[None]:
     """Prepare a process of the bridge's own, before it opens any file: standard streams, signals, requirements."""
     global _noted
     open_standard_streams()
-    _noted = os.pipe()
-    os.set_blocking(_noted[1], False)
-    signal.set_wakeup_fd(_noted[1], warn_on_full_buffer=False)
     with missing_requirements_explained():
-        yield
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        _noted = os.pipe()
+        os.set_blocking(_noted[1], False)
+        signal.set_wakeup_fd(_noted[1], warn_on_full_buffer=False)
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(-1)
+            noted, _noted = _noted, None
+            for each in noted:
+                os.close(each)
 
 
 @contextmanager
