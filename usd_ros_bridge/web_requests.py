@@ -1,4 +1,4 @@
-"""Web requests: whose pages a server answers, by their Host and Origin headers. One rule for the page and for Foxglove.
+"""Web requests: which pages a server answers, by their Host and Origin headers. One rule for the page and for Foxglove.
 
 A browser sets both headers, and no page can change them. Other programs send what they like: the rule keeps pages of
 other web sites out, and no program.
@@ -23,13 +23,13 @@ _MAX_PORT: Final = 65535
 
 
 class _Authority(NamedTuple):
-    """A host in its normal form, and its port; None if none is written."""
+    """A host in its normal form, and its port; None if it is not written."""
 
     name: str
     port: int | None
 
 
-class Origin(NamedTuple):
+class WebOrigin(NamedTuple):
     """Origin of a web page (RFC 6454), in its normal form. The host of pages from disk is "".
 
     Attributes:
@@ -43,7 +43,7 @@ class Origin(NamedTuple):
     port: int | None
 
 
-def parse_origin(text: str) -> Origin:
+def parse_origin(text: str) -> WebOrigin:
     """Return an origin from `scheme://host[:port]`, or from `file://`.
 
     Raises:
@@ -54,9 +54,9 @@ def parse_origin(text: str) -> Origin:
         raise ValueError(text)
     scheme = found[1].lower()
     if scheme == "file" and not found[2]:
-        return Origin(scheme, "", None)
+        return WebOrigin(scheme, "", None)
     name, port = _parse_authority(found[2])
-    return Origin(scheme, name, _PORTS.get(scheme) if port is None else port)
+    return WebOrigin(scheme, name, _PORTS.get(scheme) if port is None else port)
 
 
 def parse_origins(texts: Iterable[str]) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ def is_loopback(host: str) -> bool:
 
 
 class RequestRule:
-    """Whose requests a server answers."""
+    """Which requests a server answers."""
 
     def __init__(self, host: str, *, origins: Iterable[str] = (), any_port: bool = False) -> None:
         """Make the rule of a server.

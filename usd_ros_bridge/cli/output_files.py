@@ -26,25 +26,25 @@ def write_output(
     data: bytes,
     *,
     plans: Iterable[BridgePlan],
-    beside: Mapping[Path, bytes] | None = None,
+    extra: Mapping[Path, bytes] | None = None,
     refusal: str = "",
 ) -> None:
     """Write the file of a command, and what belongs to it. Print on standard error what was replaced.
 
-    Nothing is written if one of the files is part of an asset. A signal leaves the file before, or none.
+    Nothing is written if one of the files is part of an asset. After a signal, an old file is as it was.
 
     Args:
         path: The file. FIFOs, devices and /dev/stdout are written to.
         data: Its content.
         plans: Of the assets that were read: their files are not overwritten.
-        beside: Other files, which are written first; a missing directory is made.
+        extra: Other files, which are written first; a missing directory is made.
         refusal: What to say of a file that exists; "": it is replaced.
 
     Raises:
         OptionError: A file is part of an asset, exists and is not to be replaced, or cannot be written.
         KeyboardInterrupt: A signal came meanwhile.
     """
-    files = {**(beside or {}), path: data}
+    files = {**(extra or {}), path: data}
     for each in files:
         _check(each, plans, refusal)
     old = {each: _size(each) for each in files if is_replaced(each)}

@@ -25,7 +25,7 @@ class AllowedFiles:
 
     The robot's folder is its ROS package, else the folder of the robot file; where that is a link, also the folder of
     its target. A package that a robot file names, or that has one of its files, is allowed if the search knows it, or
-    if it is above or beside the robot file, has a package.xml and is no link.
+    if it is above the robot file or in a folder above, has a package.xml and is no link.
     """
 
     def __init__(
@@ -182,7 +182,7 @@ def _package_name(directory: Path) -> str:
 
 
 def _directory_with(file: Path, package: str, inside: str, top: Path | None) -> Path | None:
-    """Return a directory above a robot file, or beside one of those, that looks like a package and has a file.
+    """Return a directory above a robot file, or in a folder above, that looks like a package and has a file.
 
     It has the package's name, or a package.xml.
 

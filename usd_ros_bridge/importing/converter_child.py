@@ -26,7 +26,7 @@ from xml.dom import minidom
 if TYPE_CHECKING:
     from usd_ros_bridge.importing.read_guard import Guard, guard_dae, guard_mjcf, guard_obj, restrict_reads
 else:
-    # Beside this script.
+    # In the folder of this script.
     from read_guard import Guard, guard_dae, guard_mjcf, guard_obj, restrict_reads
 
 _PR_SET_PDEATHSIG = 1

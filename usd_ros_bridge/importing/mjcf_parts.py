@@ -16,7 +16,7 @@ from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 
 _PARTS = ("include", "model")
 _ASSETS = ("hfield", "mesh", "skin", "texture")
-"""Elements whose files the converter leaves out itself, where they may not be read."""
+"""Elements that name files. The converter itself leaves out those that may not be read."""
 
 _MODELS = (".mjcf", ".urdf", ".xml")
 _BROKEN_NAME = re.compile(rb"""\sfile\w*\s*=\s*("[^"]*[\t\r\n]|'[^']*[\t\r\n])""")

@@ -51,7 +51,7 @@ class Guard:
     """Decides which files are read, and notes the others."""
 
     def __init__(self, folders: Sequence[str]) -> None:
-        """Take folders without symbolic links, whose files may be read."""
+        """Take the folders of files that may be read, without symbolic links."""
         self._folders = folders
         self.left_out: dict[tuple[str, str], str] = {}
         """Paths of files that were left out, by the file that names them and what it says."""

@@ -71,7 +71,7 @@ class RobotFile:
         root: Name of the link of a URDF that is no joint's child, "" for an MJCF.
         files: Paths of the meshes and textures that a URDF names, by name; "" for those that are left out.
         parts: The MJCF files that an MJCF consists of, itself first.
-        folders: Folders whose files may be read, without symbolic links.
+        folders: Folders of files that may be read, without symbolic links.
         drive_limits: What the URDF's plug-ins of a simulator say about the limits of a differential drive.
         diagnostics: Its faults.
     """
@@ -111,7 +111,7 @@ def read_robot_file(
         find_package: Return the directory of a ROS package by its name, None if it is not known.
         urdf: What a xacro was expanded into; None for a file that is read itself. The lines of faults are those of it.
         packages: Directories of the packages that a xacro names, by name.
-        folders: Folders whose files may be read, beside those of the robot and of its packages.
+        folders: More folders of files that may be read, apart from those of the robot and its packages.
 
     Raises:
         AssetError: There is no such file, or it is neither a URDF nor an MJCF.

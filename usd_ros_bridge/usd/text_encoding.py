@@ -70,7 +70,7 @@ def text_in_file(path: str, file: str) -> bytes:
 
     Args:
         path: Path of the layer, `file.usdz[inner path]` in an archive.
-        file: The file to read, of which `path` may be another name.
+        file: The file to read; `path` may be another name of it.
     """
     try:
         with _opened(path, file) as stream:
@@ -146,7 +146,7 @@ def _opened(path: str, file: str) -> Iterator[IO[bytes]]:
 def _crate_tokens(stream: IO[bytes]) -> bytes:
     """Return all text of a binary layer: its tokens. Every string, path and name of it is one of them.
 
-    The layout is that of OpenUSD's crateFile.cpp: a table of contents, whose section TOKENS is an LZ4 block.
+    The layout is that of OpenUSD's crateFile.cpp: a table of contents; its section TOKENS is an LZ4 block.
     """
     minor = stream.read(2)[1]
     stream.seek(_TOC_AT)
@@ -224,7 +224,7 @@ def _is_utf8(content: bytes) -> bool:
 
 
 def _cleaned(layer: Any) -> Any:
-    """Return a copy of a layer whose bad text is replaced."""
+    """Return a copy of a layer with its bad text replaced."""
     with tempfile.TemporaryDirectory(prefix="usd_ros_bridge-") as folder:
         file = Path(folder, "layer.usda")
         layer.Export(str(file))

@@ -26,7 +26,7 @@ HEAD_S: Final = 5.0
 MAX_HEADS: Final = 64
 """Heads that are read at a time. The oldest one is dropped for another: an honest one takes milliseconds."""
 MAX_CONNECTIONS: Final = 128
-"""Connections at a time, with those whose head is read."""
+"""Connections at a time, heads that are read included."""
 
 _WAITING_BYTES = 2**16
 """Bytes that wait for a client before no more are read for it: foxglove-sdk drops its oldest messages then."""
@@ -46,7 +46,7 @@ class WebSocketGate:
         """Store the arguments.
 
         Args:
-            rule: Whose requests are answered.
+            rule: Which requests are answered.
             report: For requests that are refused, in the gate's thread.
         """
         self.rule = rule
@@ -133,7 +133,7 @@ class WebSocketGate:
 
 
 class _HeadReader(asyncio.Protocol):
-    """A client whose request is read: answered if it is refused, else connected to foxglove-sdk's server."""
+    """A client before its request is complete: answered if it is refused, else connected to foxglove-sdk's server."""
 
     def __init__(self, gate: WebSocketGate, loop: asyncio.AbstractEventLoop) -> None:
         self._gate = gate

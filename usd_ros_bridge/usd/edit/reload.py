@@ -31,7 +31,7 @@ from usd_ros_bridge.usd.text_encoding import bad_text, has_bad_text, text_in_fil
 from usd_ros_bridge.usd.tf_errors import first_line, quiet
 
 _PATTERN: Final = re.compile(r"<UDIM>|#+")
-"""Part of an asset path that stands for any number: of tiles of a texture, of value clips."""
+"""Part of an asset path that is any number: of tiles of a texture, of value clips."""
 
 
 def asset_files(stage: Any) -> frozenset[str]:

@@ -26,7 +26,7 @@ def is_rate(time_codes_per_second: float) -> bool:
 
 
 def sample_fault(attribute: Usd.Attribute) -> str:
-    """Return why the time samples of an attribute are left out, "" if they can be read or there are none."""
+    """Return why the time samples of an attribute are left out, "" if they can be read or do not exist."""
     stack = attribute.GetPropertyStackWithLayerOffsets(Usd.TimeCode.Default())
     found = next(((spec, offset) for spec, offset in stack if any(map(spec.HasInfo, _VALUES))), None)
     if found is None or not found[0].HasInfo(_VALUES[0]):
@@ -57,7 +57,7 @@ def sample_times(attribute: Usd.Attribute) -> list[float]:
     try:
         return [time for time in attribute.GetTimeSamples() if math.isfinite(time)]
     except Tf.ErrorException:
-        # Of value clips whose times cannot be scaled.
+        # Times of value clips that cannot be scaled.
         return []
 
 
