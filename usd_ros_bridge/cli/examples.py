@@ -155,5 +155,5 @@ def copy_example(name: str, directory: Path, *, overwrite: bool) -> list[Path]:
         except OSError as error:
             raise OptionError(f"{target} cannot be written: {error.strerror}") from error
     entry = targets[0] / example.file
-    write_output(entry, copies.pop(entry), plans=(), beside=copies)
+    write_output(entry, copies.pop(entry), plans=(), extra=copies)
     return targets

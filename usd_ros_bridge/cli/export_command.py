@@ -120,7 +120,7 @@ def export(
         sys.stdout.buffer.write(document)
         sys.stdout.buffer.flush()
     else:
-        write_output(output, document, plans=(plan,), beside=files)
+        write_output(output, document, plans=(plan,), extra=files)
     print_diagnostics(found)
     if strict and has_errors([*diagnostics, *found]):
         raise StrictError(f"{options['asset']} has errors")

@@ -31,7 +31,7 @@ def write_output(
 ) -> None:
     """Write the file of a command, and what belongs to it. Print on standard error what was replaced.
 
-    Nothing is written if one of the files is part of an asset. After a signal, an old file is as it was.
+    No file is written if one of them is part of an asset. After a signal, an old file is as it was.
 
     Args:
         path: The file. FIFOs, devices and /dev/stdout are written to.

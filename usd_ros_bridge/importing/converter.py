@@ -51,7 +51,7 @@ _NOT_INHERITED = (
     "_ROS_WHEELS_BOOTSTRAP_COMPLETE",
 )
 """Variables of a sourced ROS 2, of the ROS wheels or of OpenUSD, which lead another Python to foreign libraries, and
-one that hides what is beside a script."""
+one that hides the folder of a script."""
 
 _VERSIONS = """
 import importlib.metadata as m, json, sys
