@@ -83,6 +83,7 @@ def test_help_is_that_of_the_commands(extension: Any) -> None:
     assert "\n  topic " not in text
 
 
+@pytest.mark.process
 def test_exit_status(extension: Any) -> None:
     for arguments, status in ((["inspect", "--help"], 0), (["inspect", "no.usda"], 2), ([], 2), (["no"], 2)):
         with pytest.raises(SystemExit) as ended:
