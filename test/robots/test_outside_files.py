@@ -109,7 +109,8 @@ def imported(file: Path, *arguments: str | Path) -> tuple[Path, list[str]]:
     )
     assert done.returncode == 0, done.stderr
     assert SECRET not in done.stdout + done.stderr
-    return made, done.stderr.splitlines()
+    said = done.stderr.splitlines()
+    return made, [each for each in said if not each.startswith("usd_ros_bridge: replaced ")]
 
 
 def secrets(directory: Path) -> list[Path]:

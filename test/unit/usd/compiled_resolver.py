@@ -254,8 +254,9 @@ def test_a_library_that_does_not_work_is_not_put_in_place(
 
 def test_it_is_built_anew_over_an_old_one(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "old").touch()
+    (tmp_path / "out" / PLUGIN_FILE).write_text("old", encoding="utf-8")
     assert build(directory=tmp_path / "out") == tmp_path / "out"
+    assert (tmp_path / "out" / PLUGIN_FILE).read_text(encoding="utf-8") != "old"
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
         "libusdRosBridgePackages.so",
         PLUGIN_FILE,
