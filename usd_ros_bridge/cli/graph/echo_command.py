@@ -166,11 +166,11 @@ def echo(
         message_class = None if message_type is None else interface_class("msg", message_type)
         found = find_topic(client, graph, name, settle=SETTLE_S)
         if message_class is None:
-            if not found:
+            message_class = topic_class(client, name) if found else None
+            if message_class is None:
                 show(f"WARNING: topic [{name}] does not appear to be published yet")
                 question = did_you_mean(name, topic_types(client)) or "give its type, too"
                 raise GraphError(f"Could not determine the type for the passed topic '{name}'; {question}")
-            message_class = topic_class(client, name)
         received = 0
 
         def take(message: Any, info: Any) -> None:

@@ -75,7 +75,11 @@ def find_types(client: PeerClient, graph: GraphOptions, name: str, *, settle: fl
 
 def find_topic(client: PeerClient, graph: GraphOptions, name: str, *, settle: float = 0.0) -> bool:
     """Wait for a topic, and then some seconds for more of its publishers. Return whether it is there."""
-    return graph.find(client, lambda: name in topic_types(client), settle=settle)
+    while graph.find(client, lambda: name in topic_types(client), settle=settle):
+        # It may have been another client's, which has ended.
+        if name in topic_types(client):
+            return True
+    return False
 
 
 def topic_types(client: PeerClient) -> dict[str, list[str]]:

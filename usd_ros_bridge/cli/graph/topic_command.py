@@ -243,5 +243,6 @@ def _subscribe_raw(
         show(f"WARNING: topic [{name}] does not appear to be published yet")
         client.spin_until(lambda: name in topic_types(client))
         client.wait_until_quiet(SETTLE_S)
-    message_class = topic_class(client, name)
+    while (message_class := topic_class(client, name)) is None:
+        client.spin_until(lambda: name in topic_types(client))
     client.node.create_subscription(message_class, name, callback, qos.match(client, name), raw=True)
