@@ -1,4 +1,4 @@
-"""Settings of the whole process: speed, signals, exit status, the user's cache.
+"""Settings of the whole process: speed, standard streams, signals, exit status, the user's cache.
 
 In a host's process nothing is changed unless the host asks.
 """
@@ -336,7 +336,8 @@ def ended_if_stuck() -> Iterator[None]:
     shell, which needs nothing of this process, waits for that.
     """
     global _watch
-    if _noted is None or not _watching.acquire(blocking=False):
+    noted = _noted
+    if noted is None or not _watching.acquire(blocking=False):
         yield
         return
     # Here: nothing else of this module needs them.
@@ -346,12 +347,12 @@ def ended_if_stuck() -> Iterator[None]:
     answers = os.pipe()
     answering = None
     try:
-        while select.select(_noted[:1], (), (), 0.0)[0]:
-            os.read(_noted[0], 512)  # Of signals before.
+        while select.select(noted[:1], (), (), 0.0)[0]:
+            os.read(noted[0], 512)  # Of signals before.
         with suppress(OSError):
             _watch = subprocess.Popen(  # noqa: S603 - a program of our own
                 ["/bin/sh", "-c", _WATCH % (STUCK_S, answers[0], os.getpid())],
-                stdin=_noted[0],
+                stdin=noted[0],
                 stdout=subprocess.PIPE,
                 pass_fds=answers[:1],
                 # A terminal's Ctrl-C is for this process.

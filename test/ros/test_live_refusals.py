@@ -141,7 +141,7 @@ def test_text_that_is_not_utf_8_is_refused_and_named(start, edited_asset):
     bridge = start(load_plan(edited_asset)).bridge
     before, text = graph_of(bridge), edited_asset.read_text(encoding="utf-8")
     edited_asset.write_text(text.replace('upAxis = "Z"', 'upAxis = "\\x9b"'), encoding="utf-8")
-    with pytest.raises(BridgeError, match=r"'robots\.usda' has text that is not UTF-8: \.upAxis"):
+    with pytest.raises(BridgeError, match=r"'robots\.usda' has text that is not UTF-8: upAxis"):
         bridge.reload().result(TIMEOUT_S)
     assert not settled_difference(bridge, before)
 

@@ -149,9 +149,9 @@ def copy_example(name: str, directory: Path, *, overwrite: bool) -> list[Path]:
         try:
             for file in sorted((source / each).rglob("*")):
                 if file.is_file() and "__pycache__" not in file.parts:
-                    copies[target / file.relative_to(source / each)] = file.read_bytes()
-            for copy in copies:
-                copy.parent.mkdir(parents=True, exist_ok=True)
+                    copy = target / file.relative_to(source / each)
+                    copy.parent.mkdir(parents=True, exist_ok=True)
+                    copies[copy] = file.read_bytes()
         except OSError as error:
             raise OptionError(f"{target} cannot be written: {error.strerror}") from error
     entry = targets[0] / example.file

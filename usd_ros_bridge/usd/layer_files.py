@@ -107,17 +107,20 @@ class LayerFiles:
         self.check(file)
         if not self.options.private_copies:
             layer = Sdf.Layer.FindOrOpen(identifier)
-            if self._replace_bad_text(layer, file):
+            if self._make_readable(layer, file):
                 self.note_import(layer, file)
             return layer
         with self.copy(file) as copy:
             layer = self._held[identifier] = _opened_from(identifier, copy)
-            self._replace_bad_text(layer, copy)
+            self._make_readable(layer, copy)
         self.note_import(layer, file)
         return layer
 
-    def _replace_bad_text(self, layer: Any, file: str) -> bool:
-        """Replace what is not UTF-8 in a layer that was read from a file. Return whether there was any.
+    def _make_readable(self, layer: Any, file: str) -> bool:
+        """Check the text of a layer that was read from a file, and replace what is not UTF-8.
+
+        Returns:
+            Whether any was replaced.
 
         Raises:
             AssetError: It has text that is nested too deeply.

@@ -64,6 +64,9 @@ class TextFault(NamedTuple):
     path: str
     attribute: str
 
+    def __str__(self) -> str:
+        return f"{self.attribute} of {self.path}" if self.path else self.attribute
+
 
 def text_in_file(path: str, file: str) -> bytes:
     """Return the content of a text layer, or all text of a binary one, with a zero after each piece; else nothing.
@@ -86,8 +89,8 @@ def has_bad_text(text: bytes) -> bool:
     """Return whether any of what `text_in_file` returned is not UTF-8."""
     if not text.startswith(TEXT):
         return not _is_utf8(text)
-    if text.isascii() and not any(escape in text for escape in _ESCAPES):
-        return False
+    if not any(escape in text for escape in _ESCAPES):
+        return not _is_utf8(text)
     return _replaced(text) != text
 
 
@@ -118,8 +121,8 @@ def text_diagnostic(fault: TextFault, layer: Any) -> Diagnostic:
         severity="error",
         path=fault.path,
         attribute=fault.attribute,
-        message=f"{fault.attribute} in the layer {quoted(layer.GetDisplayName())} is not UTF-8; "
-        f"{quoted(MARK)} replaces what cannot be read",
+        message=f"{fault} in the layer {quoted(layer.GetDisplayName())} is not UTF-8; {quoted(MARK)} replaces what "
+        "cannot be read",
         remedy=NOT_UTF8_REMEDY,
         layer=layer.identifier,
     )
@@ -139,6 +142,8 @@ def _opened(path: str, file: str) -> Iterator[IO[bytes]]:
     with zipfile.ZipFile(file) as archive:
         # An archive's own layer is its first file.
         inner = Ar.SplitPackageRelativePathOuter(path)[1] or archive.namelist()[0]
+        if archive.getinfo(inner).compress_type != zipfile.ZIP_STORED:
+            raise zipfile.BadZipFile("OpenUSD reads no compressed files")
         with archive.open(inner) as stream:
             yield stream
 

@@ -19,6 +19,7 @@ from usd_ros_bridge.errors import AssetError
 from usd_ros_bridge.export.plan_json import plan_to_json
 from usd_ros_bridge.export.urdf import UrdfExporter
 from usd_ros_bridge.usd import open_stage
+from usd_ros_bridge.usd.edit.reload import reload
 from usd_ros_bridge.usd.text_encoding import has_bad_text, text_in_file
 
 BYTE = "\\x9b"
@@ -166,6 +167,35 @@ def test_the_prim_is_named_as_it_is_on_the_stage(tmp_path: Path, suffix: str) ->
     assert {each.layer.partition("[")[0] for each in found} == {str(robot)}
 
 
+def test_a_prim_that_is_not_on_the_stage_is_named_in_the_message(tmp_path: Path) -> None:
+    text = ASSET.format(**{**USUAL, "note": BYTE}).replace(
+        'def Xform "base" (', 'def Xform "base" (\n active = false\n'
+    )
+    found = [
+        each
+        for each in load_plan(str(write(tmp_path, header("robot") + text, ".usda"))).diagnostics
+        if each.code == "1.2.5.text"
+    ]
+    assert [(each.path, each.attribute) for each in found] == [("", "note")]
+    assert found[0].message.startswith("note of /robot/base in the layer 'asset.usda' is not UTF-8")
+
+
+def test_remarks_for_people_hold_up_no_reload(tmp_path: Path) -> None:
+    file = write(tmp_path, header("robot") + ASSET.format(**USUAL), ".usda")
+    stage = open_stage(str(file))
+    text = header("robot", f'doc = "{BYTE}"') + ASSET.format(**{**USUAL, "frame": "other"})
+    file.write_text(text, encoding="utf-8")
+    assert reload(stage) == (str(file),)
+    assert stage.GetPrimAtPath("/robot/base").GetAttribute("ros:frame:id").Get() == "other"
+
+
+def test_a_compressed_file_of_an_archive_is_not_unpacked(tmp_path: Path) -> None:
+    file = tmp_path / "asset.usdz"
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("asset.usda", header("robot") + ASSET.format(**{**USUAL, "note": BYTE}))
+    assert text_in_file(str(file), str(file)) == b""
+
+
 def test_text_that_is_utf_8_stays(tmp_path: Path) -> None:
     text = ASSET.format(**{**USUAL, "note": "caf\\xc3\\xa9 \\303\\251 é \\\\x9b \\x41", "word": "机器人"})
     for suffix in SUFFIXES:
@@ -194,7 +224,7 @@ def test_a_stage_of_a_host_is_refused_in_one_line_and_not_changed(tmp_path: Path
     file = write(tmp_path, header("robot") + ASSET.format(**authored), ".usdc")
     layer = Sdf.Layer.OpenAsAnonymous(str(file))
     with pytest.raises(
-        AssetError, match=r"text that is not UTF-8 at /robot/base\.apiSchemas; write the text in UTF-8"
+        AssetError, match=r"text that is not UTF-8: apiSchemas of /robot/base; write the text in UTF-8"
     ):
         load_plan(Usd.Stage.Open(layer))
     assert not layer.dirty

@@ -314,10 +314,8 @@ def _reached_from(stage: Any, layer: Any, content: Any, opener: LayerFiles) -> s
 
 def _text_fault(content: Any, layer: Any, copied: _CopiedLayer) -> str:
     """Return where content has text that is not UTF-8, which an opening would replace, "" for nowhere."""
-    if not has_bad_text(text_in_file(layer.realPath, copied.copy)):
-        return ""
-    fault = bad_text(content)[0]
-    return f"has text that is not UTF-8: {fault.path}.{fault.attribute}"
+    faults = bad_text(content) if has_bad_text(text_in_file(layer.realPath, copied.copy)) else []
+    return f"has text that is not UTF-8: {faults[0]}" if faults else ""
 
 
 def _clip_fault(content: Any) -> str:

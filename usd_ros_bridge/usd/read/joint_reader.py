@@ -21,7 +21,7 @@ from usd_ros_bridge.usd.read.properties import (
     kept_name,
     plain,
 )
-from usd_ros_bridge.usd.read.samples import left_out_samples, sample_fault, sample_times
+from usd_ros_bridge.usd.read.samples import may_have_samples, sample_times
 
 JOINT_TYPES: Final = {
     "PhysicsRevoluteJoint": UsdPhysics.RevoluteJoint,
@@ -173,22 +173,19 @@ def _may_be_sampled(name: str) -> bool:
 
 def _is_sampled(source: PrimProperties, name: str) -> bool:
     prop = source.properties[name]
-    return isinstance(prop, Usd.Attribute) and bool(sample_fault(prop) or sample_times(prop))
+    return isinstance(prop, Usd.Attribute) and may_have_samples(prop)
 
 
 def _value_track(
     path: str, attribute: Usd.Attribute, diagnostics: list[Diagnostic]
 ) -> ValueTrackRecord | None:
-    if faults := left_out_samples(attribute):
-        diagnostics += faults
-        return None
     name = attribute.GetName()
     # A query finds the samples' layer once, `attribute.Get` for each of thousands of samples.
     query = Usd.AttributeQuery(attribute)
     times: list[float] = []
     values: list[float] = []
     try:
-        for time in sample_times(attribute):
+        for time in sample_times(attribute, diagnostics):
             value = query.Get(Usd.TimeCode(time))
             if value is not None:
                 values.append(convert(value, "double"))

@@ -17,7 +17,7 @@ from usd_ros_bridge.model.diagnostics import Diagnostic
 GREATEST_RATE: Final = 1e9
 """Greatest timeCodesPerSecond, and that of its inverse."""
 
-_VALUES: Final = ("timeSamples", "default")
+_VALUES: Final = ("timeSamples", "default", "spline")
 
 
 def is_rate(time_codes_per_second: float) -> bool:
@@ -25,7 +25,30 @@ def is_rate(time_codes_per_second: float) -> bool:
     return 1.0 / GREATEST_RATE <= time_codes_per_second <= GREATEST_RATE
 
 
-def sample_fault(attribute: Usd.Attribute) -> str:
+def sample_times(attribute: Usd.Attribute, diagnostics: list[Diagnostic] | None = None) -> list[float]:
+    """Return the time codes of an attribute's samples, none where they are left out.
+
+    Args:
+        attribute: The attribute.
+        diagnostics: Takes the reason for which they are left out.
+    """
+    if fault := _fault(attribute):
+        if diagnostics is not None:
+            diagnostics.append(_left_out(attribute, fault))
+        return []
+    try:
+        return [time for time in attribute.GetTimeSamples() if math.isfinite(time)]
+    except Tf.ErrorException:
+        # Times of value clips that cannot be scaled.
+        return []
+
+
+def may_have_samples(attribute: Usd.Attribute) -> bool:
+    """Return whether an attribute has time samples, those that are left out included."""
+    return bool(_fault(attribute)) or attribute.GetNumTimeSamples() > 0
+
+
+def _fault(attribute: Usd.Attribute) -> str:
     """Return why the time samples of an attribute are left out, "" if they can be read or do not exist."""
     stack = attribute.GetPropertyStackWithLayerOffsets(Usd.TimeCode.Default())
     found = next(((spec, offset) for spec, offset in stack if any(map(spec.HasInfo, _VALUES))), None)
@@ -50,29 +73,12 @@ def _is_invertible(offset: Any) -> bool:
     return math.isfinite(offset.offset) and math.isfinite(offset.scale) and offset.scale > 0.0
 
 
-def sample_times(attribute: Usd.Attribute) -> list[float]:
-    """Return the time codes of an attribute's samples, none where they are left out."""
-    if sample_fault(attribute):
-        return []
-    try:
-        return [time for time in attribute.GetTimeSamples() if math.isfinite(time)]
-    except Tf.ErrorException:
-        # Times of value clips that cannot be scaled.
-        return []
-
-
-def left_out_samples(attribute: Usd.Attribute) -> list[Diagnostic]:
-    """Return a diagnostic if the time samples of an attribute are left out."""
-    fault = sample_fault(attribute)
-    if not fault:
-        return []
-    return [
-        Diagnostic(
-            code="1.1.samples",
-            severity="error",
-            path=attribute.GetPrim().GetPath().pathString,
-            attribute=attribute.GetName(),
-            message=f"its time samples are left out: {fault}",
-            remedy="author timeCodesPerSecond = 1 in all layers, and usual scales of references and sublayers",
-        )
-    ]
+def _left_out(attribute: Usd.Attribute, fault: str) -> Diagnostic:
+    return Diagnostic(
+        code="1.1.samples",
+        severity="error",
+        path=attribute.GetPrim().GetPath().pathString,
+        attribute=attribute.GetName(),
+        message=f"its time samples are left out: {fault}",
+        remedy="author timeCodesPerSecond = 1 in all layers, and usual scales of references and sublayers",
+    )

@@ -45,7 +45,7 @@ from usd_ros_bridge.usd.read.properties import (
     PrimReader,
     collection_members,
 )
-from usd_ros_bridge.usd.read.samples import is_rate, left_out_samples
+from usd_ros_bridge.usd.read.samples import is_rate, sample_times
 from usd_ros_bridge.usd.read.sensor_reader import read_scene_values, read_sensor_model, sensor_schemas
 from usd_ros_bridge.usd.read.spec_memory import memory_of
 from usd_ros_bridge.usd.read.xforms import XformReader, with_ancestors
@@ -733,7 +733,7 @@ def read_stage(
 def _bad_text_of(stage: Usd.Stage) -> str:
     faults = ((layer, fault) for layer in stage.GetUsedLayers() for fault in bad_text(layer))
     layer, fault = next(faults, (stage.GetRootLayer(), None))
-    where = "" if fault is None else f" at {fault.path}.{fault.attribute}"
+    where = "" if fault is None else f": {fault}"
     return f"the layer {quoted(layer_name(layer))} has text that is not UTF-8{where}; {NOT_UTF8_REMEDY}"
 
 
@@ -803,5 +803,6 @@ def source_types(
     for path in {target for topic in topics for target in topic.source or ()}:
         attribute = stage.GetAttributeAtPath(path) if Sdf.Path(path).IsPropertyPath() else None
         types[path] = str(attribute.GetTypeName()) if attribute else ""
-        diagnostics += left_out_samples(attribute) if attribute else ()
+        if attribute:
+            sample_times(attribute, diagnostics)
     return types

@@ -14,7 +14,7 @@ from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.diagnostics import CONTAINED, Diagnostic, internal_fault
 from usd_ros_bridge.model.stage import PoseTrackRecord, XformRecord
 from usd_ros_bridge.usd.read.properties import EARLIEST, QUATERNIONS, PrimProperties, elements, kept_name
-from usd_ros_bridge.usd.read.samples import left_out_samples, sample_times
+from usd_ros_bridge.usd.read.samples import sample_times
 
 _SHORTEST_QUATERNION = 1e-6
 _SMALLEST_VOLUME = 1e-9
@@ -122,9 +122,10 @@ def _is_unusable(op: UsdGeom.XformOp) -> bool:
     )
 
 
-def _sample_times(xformable: UsdGeom.Xformable) -> tuple[float, ...]:
+def _sample_times(xformable: UsdGeom.Xformable, diagnostics: list[Diagnostic]) -> tuple[float, ...]:
     """Return the times at which a prim's own transform is sampled, () unless the samples differ."""
-    times = tuple(sorted({time for op in _ops(xformable) for time in sample_times(op.GetAttr())}))
+    ops = xformable.GetOrderedXformOps()
+    times = tuple(sorted({time for op in ops for time in sample_times(op.GetAttr(), diagnostics)}))
     try:
         first = xformable.GetLocalTransformation(Usd.TimeCode(times[0])) if times else None
         # What moves is seen at the first sample that differs, often the second of thousands.
@@ -133,10 +134,6 @@ def _sample_times(xformable: UsdGeom.Xformable) -> tuple[float, ...]:
         # A later sample has a wrong type: `tracks` finds it.
         moves = True
     return times if moves else ()
-
-
-def _ops(xformable: UsdGeom.Xformable) -> list[UsdGeom.XformOp]:
-    return list(xformable.GetOrderedXformOps())
 
 
 def _is_broken_at(prim: Usd.Prim, time: Usd.TimeCode) -> bool:
@@ -326,9 +323,8 @@ class XformReader:
         if motion.missing:
             self._report_missing(path, motion.missing)
         if motion.varying and matrix[0] == matrix[0]:
-            xformable = UsdGeom.Xformable(prim)
-            self._diagnostics += [each for op in _ops(xformable) for each in left_out_samples(op.GetAttr())]
-            if times := _sample_times(xformable):
+            times = _sample_times(UsdGeom.Xformable(prim), self._diagnostics)
+            if times:
                 self._times[path] = times
         return XformRecord(
             path=path,
