@@ -203,6 +203,30 @@ def test_time_samples_that_cannot_be_used_are_left_out_and_said(name: str, tmp_p
     assert ("scales" in name) != any(each["severity"] == "error" and each["line"] for each in rates), rates
 
 
+NOT_UTF8 = {
+    "an API schema": ('"PhysicsRigidBodyAPI"', '"PhysicsRigidBodyAPI", "A\\x9b"', "/robot", "apiSchemas"),
+    "a name": ('"states"', '"\\x9b"', "/robot/topic", "ros:topic:name"),
+    "an axis": ('upAxis = "Z"', 'upAxis = "\\x9b"', "", "upAxis"),
+}
+
+
+@pytest.mark.parametrize("what", NOT_UTF8)
+@pytest.mark.parametrize("command", ["inspect", "export"])
+def test_text_that_is_not_utf_8_is_said_with_its_place(what: str, command: str, tmp_path: Path) -> None:
+    robot()(tmp_path)
+    asset = tmp_path / "asset.usda"
+    old, new, path, attribute = NOT_UTF8[what]
+    text = asset.read_text(encoding="utf-8")
+    assert old in text
+    asset.write_text(text.replace(old, new), encoding="utf-8")
+    option = ("--json",) if command == "inspect" else ("--format", "json")
+    ran = run_cli(command, *option, asset, preexec_fn=limit)
+    assert ran.returncode == 0, ran.stderr
+    found = [each for each in json.loads(ran.stdout)["diagnostics"] if each["code"] == "1.2.5.text"]
+    assert [(each["path"], each["attribute"]) for each in found] == [(path, attribute)]
+    assert new in asset.read_text(encoding="utf-8").splitlines()[found[0]["line"] - 1]
+
+
 def limit() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
