@@ -123,6 +123,7 @@ setup(
             "py.typed",
             "export/*.json",
             "importing/*.txt",
+            "model/ledger/*.csv",
             "report/*.css",
             "report/*.js",
             "sweep/*.json",

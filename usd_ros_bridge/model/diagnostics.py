@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -13,6 +13,13 @@ from usd_ros_bridge.errors import error_text, escaped, quoted
 
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+
+Reason = Literal["", "not implemented", "approximated", "vendor layer ignored"]
+"""Why an authored property is not simulated as its schema says (REP 0158 section 1.4).
+
+`not implemented`: it has no effect. `approximated`: it has another effect. `vendor layer ignored`: it is about the
+engine whose prefix it has, or `schema_resolvers` leaves that engine out.
+"""
 
 MISSPELT = "schema.attribute"
 """Code of an attribute whose name no schema has."""
@@ -36,6 +43,9 @@ class Diagnostic:
         attribute: Name of the property at fault, or "".
         message: The fault, with the offending value quoted.
         remedy: How to correct it.
+        reason: Why a property is not simulated as authored; "" for diagnostics about something else.
+        value: The authored value in quotes, where `reason` is given: the message has none, so that diagnostics about
+            many prims can be grouped.
         layer: File of the strongest layer that has the opinion at fault, with `[inner path]` in an archive, or the name
             of a layer without a file; "" if there is none. Diagnostics of an asset that was read again are equal
             wherever their layers and lines are.
@@ -48,6 +58,8 @@ class Diagnostic:
     attribute: str = ""
     message: str
     remedy: str = ""
+    reason: Reason = ""
+    value: str = ""
     layer: str = field(default="", compare=False)
     line: int = field(default=0, compare=False)
 
@@ -149,6 +161,12 @@ MAX_SUGGESTED = 100
 """Diagnostics of an asset after which none searches similar names: nobody reads that many."""
 
 
+DEGRADED: Final = "1.4.degraded"
+"""Code of a property that is not simulated as authored, where no other code says it."""
+
+_MAX_SHOWN: Final = 3
+"""Prims that a text about a group of diagnostics shows."""
+
 _MAX_ALIKE: Final = 2
 """Prims that a diagnostic about several of them shows after the first."""
 
@@ -209,20 +227,99 @@ def degraded(
     attribute: str,
     instead: str,
     *,
+    reason: Reason = "not implemented",
+    code: str = DEGRADED,
     remedy: str = "do not rely on it",
 ) -> None:
-    """Add a property that is not simulated, or only approximated (REP 0158 section 1.4): one warning for all prims.
+    """Add a property that is not simulated as authored (REP 0158 section 1.4): a warning for each prim.
+
+    Texts for people show those with the same reason and effect as one: see `grouped`.
 
     Args:
         findings: Collector of faults.
-        authored: Value by path of each prim that has it; at least one.
+        authored: Value by path of each prim that has it.
         attribute: USD name.
-        instead: What is done instead.
+        instead: What is done instead; without the value.
+        reason: Why.
+        code: Code of the diagnostics.
         remedy: How to avoid it.
     """
-    path, *others = authored
-    message = f"{quoted(authored[path])} is not simulated: {instead}{alike(others)}"
-    findings.warning("1.4.degraded", path, message, remedy, attribute=attribute)
+    findings.extend(
+        Diagnostic(
+            code=code,
+            severity="warning",
+            path=path,
+            attribute=attribute,
+            message=f"{reason}: {instead}",
+            remedy=remedy,
+            reason=reason,
+            value=quoted(value),
+        )
+        for path, value in authored.items()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DiagnosticGroup:
+    """Diagnostics that texts for people show as one: the first one, and where else it is the same.
+
+    Attributes:
+        first: The first one.
+        paths: Paths of all prims, in order, each once.
+        attributes: Names of all properties, in order, each once.
+        count: Number of diagnostics.
+    """
+
+    first: Diagnostic
+    paths: tuple[str, ...]
+    attributes: tuple[str, ...]
+    count: int
+
+    @property
+    def where(self) -> str:
+        """Prim and property, as in a diagnostic; more of them with their number."""
+        names = self.attributes[0] if self.attributes else ""
+        if len(self.attributes) > 1:
+            names += f" and {len(self.attributes) - 1} more attributes"
+        path = self.first.path
+        return f"{path}.{names}" if path and names else names or path
+
+    @property
+    def message(self) -> str:
+        """The message; of a single diagnostic with the authored value, of several with the first prims."""
+        first = self.first
+        if not first.reason:
+            return first.message
+        if self.count == 1:
+            return f"{first.value} is {first.message}" if first.value else first.message
+        if len(self.paths) == 1:
+            return first.message
+        shown = ", ".join(self.paths[:_MAX_SHOWN])
+        more = ", ..." if len(self.paths) > _MAX_SHOWN else ""
+        return f"{first.message}; on {len(self.paths)} prims: {shown}{more}"
+
+    def __str__(self) -> str:
+        if self.count == 1 and not self.first.value:
+            return str(self.first)
+        attribute = self.where.removeprefix(f"{self.first.path}.")
+        return str(replace(self.first, attribute=attribute, message=self.message, value=""))
+
+
+def grouped(diagnostics: Iterable[Diagnostic]) -> list[DiagnosticGroup]:
+    """Return diagnostics as texts for people show them: those with a reason once for all prims; the order is kept."""
+    found: dict[object, list[Diagnostic]] = {}
+    for number, each in enumerate(diagnostics):
+        key = (each.severity, each.code, each.message, each.remedy) if each.reason else number
+        found.setdefault(key, []).append(each)
+    return [
+        DiagnosticGroup(
+            members[0],
+            tuple(dict.fromkeys(each.path for each in members)),
+            tuple(dict.fromkeys(each.attribute for each in members if each.attribute)),
+            len(members),
+        )
+        for members in found.values()
+    ]
 
 
 def alike(others: Sequence[str]) -> str:
