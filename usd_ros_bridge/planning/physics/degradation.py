@@ -227,7 +227,8 @@ def is_fallback(value: Any, fallback: Any) -> bool:
         return len(value) == len(fallback) and all(map(is_fallback, value, fallback))
     if _is_number(value) and _is_number(fallback):
         return math.isclose(value, fallback, rel_tol=1e-6)
-    return type(value) is type(fallback) and bool(value == fallback)
+    same: bool = value == fallback
+    return same and type(value) is type(fallback)
 
 
 def _is_number(value: Any) -> bool:
@@ -266,7 +267,7 @@ _FITS: Final[Mapping[str, Callable[[Any], bool]]] = {
 def fits(value: Any, type_name: str) -> bool:
     """Return whether a plain value has the type of a schema's property: () of relationships, None of long arrays."""
     if type_name == "rel" or value == ():
-        return value == ()
+        return isinstance(value, tuple) and not value
     if type_name.endswith("[]"):
         return isinstance(value, tuple)
     check = _FITS.get(type_name)
