@@ -782,6 +782,8 @@ def make_node_options(values: Mapping[str, Any], *, node_namespace: str) -> Node
         given["tf_rate"] = None
     elif values["publish_frequency"]:
         given["tf_rate"] = values["publish_frequency"]
+    if values["backend"] in get_args(Engine):
+        given["engine"] = values["backend"]
     # Editors may write watched files in place at any time.
     given["private_copies"] = values["watch"]
     groups = {
