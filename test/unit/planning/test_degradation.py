@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from builders.stage_text import BALL, body, plan_text, prim, world
+from builders.stage_text import BALL, body, header, plan_text, prim, stage_of, world
+from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.diagnostics import Diagnostic, grouped
 from usd_ros_bridge.model.ledger import ledger
 from usd_ros_bridge.options import PlanOptions
@@ -16,7 +17,7 @@ LOCKED = "int physxRigidBody:lockedPosAxis = 3"
 
 
 def found_in(text: str, **options: Any) -> list[Diagnostic]:
-    plan = plan_text(text, options=PlanOptions(**options)) if options else plan_text(text)
+    plan = load_plan(stage_of(text, header()), physics=True, plan_options=PlanOptions(**options))
     return [each for each in plan.diagnostics if each.reason or each.code == "1.4.type"]
 
 
