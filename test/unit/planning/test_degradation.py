@@ -1,4 +1,4 @@
-"""Degradation: each authored opinion that is not simulated has a diagnostic with its prim, property, value and reason."""
+"""Degradation: an authored opinion that is not simulated has a diagnostic with prim, property, value and reason."""
 
 from __future__ import annotations
 
