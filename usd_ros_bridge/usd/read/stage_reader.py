@@ -535,8 +535,8 @@ class _Walk:
         self.order.update(zip(paths, count(self.order[root])))
         self.xform_children += [root + suffix for suffix in model.xform_children]
         if self.graphs:
-            below = tuple(each for each in self.graphs if each.startswith(f"{model.root}/"))
-            self.graphs += [root + each[len(model.root) :] for each in below]
+            of_model = [each for each in self.graphs if each.startswith(f"{model.root}/")]
+            self.graphs += [root + each[len(model.root) :] for each in of_model]
         for collection, of_robot in model.instance(paths):
             self.found[collection] += of_robot
         if self._physics_here is not None:
