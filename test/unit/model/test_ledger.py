@@ -15,7 +15,7 @@ from pxr import Plug
 from builders.assets import ASSETS
 from usd_ros_bridge.model.ledger import INSTANCE, LIBRARIES, ledger
 from usd_ros_bridge.planning.kinematics import solver_attributes
-from usd_ros_bridge.planning.kinematics.solver_attributes import TABLE
+from usd_ros_bridge.planning.kinematics.dofs import AXES
 from usd_ros_bridge.planning.physics.degradation import is_fallback, resolved_names
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -104,23 +104,19 @@ def test_what_is_not_simulated_says_what_happens_instead() -> None:
     }
 
 
-def test_what_planning_resolves_is_in_the_ledger() -> None:
-    degraded = {
-        name: [row.engines["mujoco"].state for row in rows]
-        for name in resolved_names()
-        if not (rows := ledger().properties(name)) or all(row.engines["mujoco"].is_degraded for row in rows)
+UNUSED = {
+    "physxCollision:contactOffset": "resolved as Newton does, and MuJoCo needs no gap",
+    "physxJointAxis:{axis}:dynamicFrictionEffort": "the static friction acts where both are authored",
+}
+"""Names that planning resolves, and which the ledger does not call simulated."""
+
+
+def test_what_planning_resolves_is_simulated() -> None:
+    states = {
+        name: {row.engines["mujoco"].state for row in ledger().properties(name)} for name in resolved_names()
     }
-    axes = {name for name in degraded if any(f":{axis}:" in name for axis in ("transX", "rotX"))}
-    allowed = {
-        name.replace("{axis}", axis)
-        for by_solver in TABLE.values()
-        for found in by_solver.values()
-        for name in (each.name for each in found)
-        for axis in ("transX", "rotX")
-    }
-    assert axes <= allowed
-    # The states of physxJointAxis' dynamic friction depend on the static one.
-    assert {name for name in degraded if "dynamicFriction" not in name} == set()
+    unused = {name.replace("{axis}", axis) for name in UNUSED for axis in ("angular", "linear", *AXES)}
+    assert {name for name, found in states.items() if "simulated" not in found} - unused == set()
 
 
 def test_fallbacks_that_planning_uses_are_those_of_the_schemas() -> None:
