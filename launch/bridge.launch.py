@@ -23,6 +23,7 @@ from launch_ros.parameter_descriptions import ParameterFile, ParameterValue
 NODE_PARAMETERS = {
     "asset": str,
     "strict": bool,
+    "degraded": str,
     "backend": str,
     "real_time_factor": float,
     "start_paused": bool,
@@ -150,6 +151,12 @@ def generate_launch_description() -> LaunchDescription:
                 "strict",
                 default_value="",
                 description="Refuse an asset with an error (true or false). Empty: as in params_file.",
+            ),
+            DeclareLaunchArgument(
+                "degraded",
+                default_value="",
+                description="What to do about an asset of which something is not simulated as authored (warn or "
+                "error). Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "packages",

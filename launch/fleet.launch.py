@@ -115,7 +115,9 @@ class ShardEvents:
     def on_exit(self, shard: FleetShard, event: ProcessExited) -> list[LaunchDescriptionEntity] | None:
         """Handle the end of a shard: one that refuses what it is asked for would do so again."""
         self._robots.pop(shard.number, None)
-        statuses = {EXIT_USAGE, EXIT_STRICT} if shard.parameters.get("strict") else {EXIT_USAGE}
+        given = shard.parameters
+        refuses = given.get("strict") or given.get("degraded") == "error"
+        statuses = {EXIT_USAGE, EXIT_STRICT} if refuses else {EXIT_USAGE}
         if shard.number in self._was_ready or event.returncode not in statuses:
             return None
         return [EmitEvent(event=Shutdown(reason=f"shard {shard.number} refuses what it is asked for"))]

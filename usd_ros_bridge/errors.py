@@ -41,7 +41,7 @@ class BackendError(BridgeError):
 
 
 class StrictError(BridgeError):
-    """The plan has error diagnostics and the caller asked for `strict`."""
+    """The plan has diagnostics that the caller does not accept: the options `strict` and `degraded`."""
 
 
 class ChangeRefusedError(BridgeError):

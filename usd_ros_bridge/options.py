@@ -718,6 +718,10 @@ class BridgeOptions:
         parse_origins(self.foxglove_origins)
 
 
+DEGRADED_CHOICES: Final = ("warn", "error")
+"""What to do about an asset of which something is not simulated as authored."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOptions:
     """Options of a bridge node: its parameters."""
@@ -728,6 +732,13 @@ class NodeOptions:
     read: ReadOptions = field(default_factory=ReadOptions)
     strict: bool = _parameter(
         False, "Refuse an asset with errors: exit with status 1.", flag="--strict", launch=True
+    )
+    degraded: str = _parameter(
+        "warn",
+        "What to do about an asset of which something is not simulated as authored: warn, or exit with status 1.",
+        choices=DEGRADED_CHOICES,
+        flag="--degraded",
+        launch=True,
     )
     backend: str = _parameter(
         "auto",

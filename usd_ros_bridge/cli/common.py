@@ -42,7 +42,7 @@ def asset_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def with_asset(*arguments: Any, asset: str | None, example: str | None, **options: Any) -> Any:
         return command(*arguments, asset=_one_asset(asset, example), **options)
 
-    table = table_options("variants", *PLAN, "massless_bodies", "strict", *READ)
+    table = table_options("variants", *PLAN, "massless_bodies", "strict", "degraded", *READ)
     chosen = click.option(
         "--example",
         metavar="NAME",

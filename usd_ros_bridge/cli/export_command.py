@@ -13,8 +13,8 @@ import click
 
 from usd_ros_bridge.cli.common import asset_options, installed_types, load_asset, split_options
 from usd_ros_bridge.cli.output_files import write_output
-from usd_ros_bridge.errors import BridgeError, OptionError, StrictError, alternatives, escaped, quoted
-from usd_ros_bridge.model.diagnostics import Diagnostic, has_errors
+from usd_ros_bridge.errors import BridgeError, OptionError, alternatives, escaped, quoted
+from usd_ros_bridge.model.diagnostics import Diagnostic, grouped, refuse
 from usd_ros_bridge.reporting import describe
 from usd_ros_bridge.requirements import find_requirement
 
@@ -83,6 +83,7 @@ def export(
     output: Path | None,
     frames_from_xforms: bool | None,
     strict: bool,
+    degraded: str | None,
     **options: Any,
 ) -> None:
     """Write ASSET in another format: URDF, JSON, MJCF, or one of a plug-in.
@@ -122,8 +123,7 @@ def export(
     else:
         write_output(output, document, plans=(plan,), extra=files)
     print_diagnostics(found)
-    if strict and has_errors([*diagnostics, *found]):
-        raise StrictError(f"{options['asset']} has errors")
+    refuse(options["asset"], [*diagnostics, *found], strict=strict, degraded=degraded)
 
 
 def load_exporter(name: str) -> Exporter:
@@ -144,9 +144,9 @@ def load_exporter(name: str) -> Exporter:
 
 
 def print_diagnostics(diagnostics: Sequence[Diagnostic]) -> None:
-    """Print diagnostics on standard error."""
-    for diagnostic in diagnostics:
-        print(escaped(str(diagnostic)), file=sys.stderr)
+    """Print diagnostics on standard error: one line for those that say the same about several prims."""
+    for group in grouped(diagnostics):
+        print(escaped(str(group)), file=sys.stderr)
 
 
 def _print_report(_: str, message: str) -> None:

@@ -33,7 +33,7 @@ from usd_ros_bridge.cli.live_view import STOP, FrameNames, ViewUpdate
 from usd_ros_bridge.cli.topic_echo import TopicEcho
 from usd_ros_bridge.cli.views import SEVERITY_STYLES, plain
 from usd_ros_bridge.errors import escaped
-from usd_ros_bridge.model.diagnostics import SEVERITIES, Diagnostic, worst_first
+from usd_ros_bridge.model.diagnostics import SEVERITIES, Diagnostic, grouped, worst_first
 from usd_ros_bridge.ros.bridge_status import BridgeStatus, InterfaceStatus
 
 if TYPE_CHECKING:
@@ -380,9 +380,9 @@ def findings_text(status: BridgeStatus, diagnostics: Sequence[Diagnostic]) -> Te
     for report in reversed(status.reports):
         counted = report.message if report.count == 1 else f"{report.message} ({report.count}x)"
         lines.append(Text.assemble(("warning ", SEVERITY_STYLES["warning"]), Text(escaped(counted))))
-    for diagnostic in worst_first(diagnostics):
-        severity = diagnostic.severity
-        text = escaped(str(diagnostic)).removeprefix(f"{severity} ")
+    for group in grouped(worst_first(diagnostics)):
+        severity = group.first.severity
+        text = escaped(str(group)).removeprefix(f"{severity} ")
         lines.append(Text.assemble((f"{severity} ", SEVERITY_STYLES[severity]), Text(text)))
     return Text("\n").join(lines)
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from usd_ros_bridge.cli.common import installed_types, load_asset
-from usd_ros_bridge.errors import OptionError, StrictError, escaped
-from usd_ros_bridge.model.diagnostics import has_errors
+from usd_ros_bridge.errors import OptionError, escaped
+from usd_ros_bridge.model.diagnostics import grouped, refuse
 from usd_ros_bridge.options import OPTIONS, NodeOptions, make_node_options
 from usd_ros_bridge.process_settings import ended_by_signals, missing_requirements_explained
 
@@ -21,7 +21,7 @@ def run_offline(given: Mapping[str, Any]) -> None:
 
     Raises:
         BridgeError: The caller's mistake.
-        StrictError: The asset has errors and `strict` was asked for.
+        StrictError: The asset has what `strict` or `degraded` refuses.
     """
     with missing_requirements_explained():
         from usd_ros_bridge.ros.recording.offline_bridge import OfflineBridge, check_duration
@@ -50,11 +50,9 @@ def run_offline(given: Mapping[str, Any]) -> None:
 
 
 def _print_diagnostics(options: NodeOptions, diagnostics: Any) -> None:
-    for each in diagnostics:
-        if each.severity != "info":
-            print(escaped(str(each)), file=sys.stderr)
-    if options.strict and has_errors(diagnostics):
-        raise StrictError(f"{options.asset} has errors, and strict was asked for")
+    for group in grouped(each for each in diagnostics if each.severity != "info"):
+        print(escaped(str(group)), file=sys.stderr)
+    refuse(options.asset, diagnostics, strict=options.strict, degraded=options.degraded)
 
 
 def _print_line(_: str, message: str) -> None:

@@ -13,8 +13,7 @@ from usd_ros_bridge import __version__
 from usd_ros_bridge.cli.common import asset_options, installed_types, load_asset, split_options
 from usd_ros_bridge.cli.finite_range import FiniteRange
 from usd_ros_bridge.cli.output_files import write_output
-from usd_ros_bridge.errors import StrictError
-from usd_ros_bridge.model.diagnostics import has_errors
+from usd_ros_bridge.model.diagnostics import refuse
 from usd_ros_bridge.process_settings import gc_paused
 
 if TYPE_CHECKING:
@@ -59,6 +58,7 @@ def report(
     against_variants: tuple[str, ...],
     max_mesh_mb: float,
     strict: bool,
+    degraded: str | None,
     **options: Any,
 ) -> None:
     """Write a page about ASSET for a review: findings, differences, frames, joints, interfaces, physics, 3D view.
@@ -87,8 +87,7 @@ def report(
     else:
         plans = (plan,) if old is None else (plan, old)
         write_output(output, text.encode("utf-8", "replace"), plans=plans)
-    if strict and has_errors(plan.diagnostics):
-        raise StrictError(f"{asset} has errors")
+    refuse(asset, plan.diagnostics, strict=strict, degraded=degraded)
 
 
 def _load(options: dict[str, Any]) -> BridgePlan:

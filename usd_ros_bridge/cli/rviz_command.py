@@ -11,8 +11,8 @@ import click
 
 from usd_ros_bridge.cli.common import asset_options, load_asset, split_options, table_options
 from usd_ros_bridge.cli.output_files import USE_FORCE, write_output
-from usd_ros_bridge.errors import StrictError, escaped
-from usd_ros_bridge.model.diagnostics import has_errors
+from usd_ros_bridge.errors import escaped
+from usd_ros_bridge.model.diagnostics import refuse
 
 if TYPE_CHECKING:
     from usd_ros_bridge.export.rviz import RvizConfig
@@ -33,7 +33,13 @@ if TYPE_CHECKING:
 )
 @click.option("--json", "as_json", is_flag=True, help="With -o, print how RViz is started as JSON.")
 def rviz(
-    output: Path | None, force: bool, all_robots: bool, as_json: bool, strict: bool, **options: Any
+    output: Path | None,
+    force: bool,
+    all_robots: bool,
+    as_json: bool,
+    strict: bool,
+    degraded: str | None,
+    **options: Any,
 ) -> None:
     """Print an RViz configuration (.rviz) for ASSET.
 
@@ -45,8 +51,7 @@ def rviz(
     if as_json and output is None:
         raise click.UsageError("--json goes with -o")
     plan = _load(options, all_robots=all_robots)
-    if strict and has_errors(plan.diagnostics):
-        raise StrictError(f"{options['asset']} has errors")
+    refuse(options["asset"], plan.diagnostics, strict=strict, degraded=degraded)
     config = rviz_config(plan)
     use_sim_time = _owns_time(plan, options["backend"])
     for remark in (*config.remarks, *([] if as_json else [config.link_remark])):

@@ -26,8 +26,8 @@ from usd_ros_bridge.cli.common import (
 from usd_ros_bridge.cli.export_command import print_diagnostics
 from usd_ros_bridge.cli.output_files import write_output
 from usd_ros_bridge.cli.view_command import page_companions, page_options
-from usd_ros_bridge.errors import OptionError, StrictError, escaped
-from usd_ros_bridge.model.diagnostics import has_errors
+from usd_ros_bridge.errors import OptionError, escaped
+from usd_ros_bridge.model.diagnostics import refuse
 from usd_ros_bridge.process_settings import ending_at_once, gc_paused
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ FOXGLOVE = ("foxglove", "foxglove_host", "foxglove_control", "foxglove_origins")
     is_flag=True,
     help="Also print the physics scene: bodies, joints, drives, colliders, and what MuJoCo makes of them.",
 )
-def inspect(as_json: bool, physics: bool, strict: bool, **options: Any) -> None:
+def inspect(as_json: bool, physics: bool, strict: bool, degraded: str | None, **options: Any) -> None:
     """Print the ROS interfaces, frames and joints of ASSET, and its faults."""
     from usd_ros_bridge.cli.views import print_plan, standard_output, write_json
 
@@ -69,8 +69,7 @@ def inspect(as_json: bool, physics: bool, strict: bool, **options: Any) -> None:
             write_json(plan_to_json(plan) | engine_to_json(settings))
         else:
             print_plan(plan, standard_output(), settings)
-    if strict and has_errors(plan.diagnostics):
-        raise StrictError(f"{options['asset']} has errors")
+    refuse(options["asset"], plan.diagnostics, strict=strict, degraded=degraded)
 
 
 @click.command(cls=BareValueCommand)
@@ -262,6 +261,7 @@ def urdf(
     robot: str | None,
     frames_from_xforms: bool | None,
     strict: bool,
+    degraded: str | None,
     **options: Any,
 ) -> None:
     """Print a robot of ASSET as URDF.
@@ -282,8 +282,7 @@ def urdf(
     found = robot_urdf(plan, number, meshes=cache)
     of_asset = [each for each in plan.diagnostics if each.severity != "info"]
     print_diagnostics([*of_asset, *found.diagnostics])
-    if strict and has_errors([*of_asset, *found.diagnostics]):
-        raise StrictError(f"{options['asset']} has errors")
+    refuse(options["asset"], [*of_asset, *found.diagnostics], strict=strict, degraded=degraded)
     if output is None:
         sys.stdout.write(found.text)
         return

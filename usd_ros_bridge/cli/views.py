@@ -31,7 +31,7 @@ from usd_ros_bridge.model.change import (
     PlanDifference,
     value_text,
 )
-from usd_ros_bridge.model.diagnostics import SEVERITIES, Diagnostic, worst_first
+from usd_ros_bridge.model.diagnostics import SEVERITIES, Diagnostic, grouped, worst_first
 from usd_ros_bridge.model.physics import WORLD_BODY, Body, Collider, Dof, Joint, Mesh, PhysicsScene, Shape
 from usd_ros_bridge.model.plan import (
     WORLD,
@@ -391,12 +391,12 @@ def state_text(item: InterfacePlan | ControllerPlan | TopicPlan) -> Text:
 
 
 def diagnostics_table(diagnostics: Iterable[Diagnostic]) -> RenderableType:
-    """Return a table of diagnostics, worst first."""
+    """Return a table of diagnostics, worst first: one row for those that say the same about several prims."""
     rows: list[Sequence[Text | str]] = []
-    for diagnostic in worst_first(diagnostics):
-        where = f"{diagnostic.path}.{diagnostic.attribute}" if diagnostic.attribute else diagnostic.path
+    for group in grouped(worst_first(diagnostics)):
+        diagnostic = group.first
         severity = Text(diagnostic.severity, style=SEVERITY_STYLES[diagnostic.severity])
-        texts = [plain(text) for text in (where, diagnostic.message, diagnostic.remedy)]
+        texts = [plain(text) for text in (group.where, group.message, diagnostic.remedy)]
         if diagnostic.layer:
             # On a line of its own, where a terminal can make a link of it.
             texts[0] = Text("\n").join(each for each in (texts[0], plain(diagnostic.place)) if each)

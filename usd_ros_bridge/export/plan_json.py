@@ -31,7 +31,7 @@ TOPIC_KEYS = "path role name type publish_rate frame_id domain_id qos enabled re
 INTERFACE_KEYS = "path role name type domain_id enabled reason"
 CONTROLLER_KEYS = "path schema interfaces joints enabled reason"
 SENSOR_KEYS = "path prim schema values"
-DIAGNOSTIC_KEYS = "code severity path attribute message remedy layer line"
+DIAGNOSTIC_KEYS = "code severity path attribute message remedy reason value layer line"
 """Attributes that are shown, in this order."""
 
 
@@ -355,7 +355,7 @@ def _findings(diagnostics: Iterable[Diagnostic]) -> dict[str, Any]:
             **_picked(each, "code severity"),
             **_present(path=each.path, attribute=each.attribute),
             "message": each.message,
-            **_present(remedy=each.remedy),
+            **_present(remedy=each.remedy, reason=each.reason, value=each.value),
         }
         for each in worst[:MAX_FINDINGS]
     ]

@@ -40,7 +40,7 @@ def _own_command() -> tuple[str, ...]:
 
 OWN_COMMAND: Final = _own_command()
 
-_READ_BY_FLEET: Final = (*DERIVED, *OWN, "backend", "duration", "strict")
+_READ_BY_FLEET: Final = (*DERIVED, *OWN, "backend", "duration", "strict", "degraded")
 """Parameters on which those of the shards depend, or when the fleet ends."""
 _OWN_TIME: Final = ("mujoco", "newton")
 """Backends that refuse shards."""

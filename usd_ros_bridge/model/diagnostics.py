@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
 
-from usd_ros_bridge.errors import error_text, escaped, quoted
+from usd_ros_bridge.errors import StrictError, error_text, escaped, quoted
 
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
@@ -135,6 +135,32 @@ def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
     return any(diagnostic.severity == "error" for diagnostic in diagnostics)
 
 
+def refuse(
+    asset: str, diagnostics: Iterable[Diagnostic], *, strict: bool = False, degraded: str | None = None
+) -> None:
+    """Refuse an asset whose diagnostics the caller does not accept.
+
+    Args:
+        asset: The asset.
+        diagnostics: What was found.
+        strict: Refuse errors.
+        degraded: `error`: refuse what is not simulated as authored.
+
+    Raises:
+        StrictError: There is such a diagnostic.
+    """
+    found = tuple(diagnostics)
+    if strict and has_errors(found):
+        raise StrictError(f"{asset} has errors, and strict was asked for")
+    lost = [each for each in found if each.reason] if degraded == "error" else []
+    if lost:
+        are = "1 property is" if len(lost) == 1 else f"{len(lost)} properties are"
+        raise StrictError(
+            f"{are} not simulated as authored in {asset}, and degraded is error: the first is "
+            f"{grouped(lost[:1])[0]}"
+        )
+
+
 def worst_first(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
     """Return diagnostics by severity, otherwise in their order.
 
@@ -237,7 +263,7 @@ def degraded(
 
     Args:
         findings: Collector of faults.
-        authored: Value by path of each prim that has it.
+        authored: Value by path of each prim that has it; None for a prim as a whole.
         attribute: USD name.
         instead: What is done instead; without the value.
         reason: Why.
@@ -253,7 +279,7 @@ def degraded(
             message=f"{reason}: {instead}",
             remedy=remedy,
             reason=reason,
-            value=quoted(value),
+            value="" if value is None else quoted(value),
         )
         for path, value in authored.items()
     )

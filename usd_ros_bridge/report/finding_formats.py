@@ -12,8 +12,10 @@ from urllib.parse import quote
 from usd_ros_bridge.errors import escaped
 from usd_ros_bridge.model.diagnostics import (
     Diagnostic,
+    DiagnosticGroup,
     Severity,
     archive_and_inner,
+    grouped,
     path_from_here,
     worst_first,
 )
@@ -100,9 +102,12 @@ def _quoted(text: str, *, safe: str = "/") -> str:
 
 
 def _message(diagnostic: Diagnostic) -> str:
-    where = f"{diagnostic.path}.{diagnostic.attribute}" if diagnostic.attribute else diagnostic.path
-    text = f"{where}: {diagnostic.message}" if where else diagnostic.message
-    return escaped(f"{text} ({diagnostic.remedy})" if diagnostic.remedy else text)
+    return _group_message(grouped([diagnostic])[0])
+
+
+def _group_message(group: DiagnosticGroup) -> str:
+    text = f"{group.where}: {group.message}" if group.where else group.message
+    return escaped(f"{text} ({group.first.remedy})" if group.first.remedy else text)
 
 
 # --- SARIF --------------------------------------------------------------------------------------------------------
@@ -160,6 +165,8 @@ def _result(diagnostic: Diagnostic, rule: int, asset: str) -> dict[str, Any]:
         location["logicalLocations"] = [{"fullyQualifiedName": escaped(diagnostic.path), "kind": "object"}]
     key = "|".join((diagnostic.code, diagnostic.path, diagnostic.attribute, diagnostic.message))
     digest = hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()
+    said = {"reason": diagnostic.reason, "value": diagnostic.value}
+    properties = {name: escaped(value) for name, value in said.items() if value}
     return {
         "ruleId": escaped(diagnostic.code),
         "ruleIndex": rule,
@@ -167,6 +174,7 @@ def _result(diagnostic: Diagnostic, rule: int, asset: str) -> dict[str, Any]:
         "message": {"text": _message(diagnostic)},
         "locations": [location],
         "partialFingerprints": {"usdRosBridgeFinding/v1": digest},
+        **({"properties": properties} if properties else {}),
     }
 
 
@@ -174,19 +182,22 @@ def _result(diagnostic: Diagnostic, rule: int, asset: str) -> dict[str, Any]:
 
 
 def to_annotations(diagnostics: Iterable[Diagnostic], *, asset: str) -> Iterator[str]:
-    """Yield findings as workflow commands of GitHub Actions, worst first, one line each.
+    """Yield findings as workflow commands of GitHub Actions, worst first: one line each, or for all that say the same.
+
+    GitHub shows few annotations. A line about several prims stands at the first one.
 
     Args:
         diagnostics: The findings.
         asset: The asset, the place of findings without a file.
     """
-    for each in worst_first(diagnostics):
+    for group in grouped(worst_first(diagnostics)):
+        each = group.first
         file, line = _place_of(each, asset)
         properties = {"file": path_from_here(file), "title": each.code}
         if line:
             properties["line"] = str(line)
         written = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
-        yield f"::{_ANNOTATIONS[each.severity]} {written}::{_data(_message(each))}"
+        yield f"::{_ANNOTATIONS[each.severity]} {written}::{_data(_group_message(group))}"
 
 
 def _data(text: str) -> str:

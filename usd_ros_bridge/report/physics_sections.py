@@ -9,7 +9,7 @@ from dataclasses import fields
 from itertools import combinations, product
 from typing import Any, Final
 
-from usd_ros_bridge.model.diagnostics import Diagnostic
+from usd_ros_bridge.model.diagnostics import Diagnostic, grouped
 from usd_ros_bridge.model.physics import WORLD_BODY, Body, Collider, Mesh, PhysicsScene, Shape
 from usd_ros_bridge.model.plan import WORLD, BridgePlan
 from usd_ros_bridge.model.sensors import Sensor
@@ -130,10 +130,13 @@ def _not_simulated(diagnostics: Sequence[Diagnostic]) -> Iterator[str]:
         return
     plural = "" if len(found) == 1 else "s"
     yield f"<p>{len(found)} finding{plural} about physics, such as what is not simulated:</p><ul>"
-    for each in found[:50]:
-        yield f"<li>{prim(each.path)}: {text(each.message)} (<code>{text(each.code)}</code>)</li>"
-    if len(found) > 50:
-        yield f"<li>and {len(found) - 50} more: see the findings</li>"
+    groups = grouped(found)
+    for each in groups[:50]:
+        first = each.first
+        yield f"<li>{prim(first.path)}: {text(each.message)} (<code>{text(first.code)}</code>)</li>"
+    if len(groups) > 50:
+        more = sum(each.count for each in groups[50:])
+        yield f"<li>and {more} more: see the findings</li>"
     yield "</ul>"
 
 

@@ -16,6 +16,7 @@ from usd_ros_bridge.backends.base import Backend, BackendInput, needs_physics
 from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.model.actuation import REPORTED_AT_RUN_TIME
 from usd_ros_bridge.model.change import ChangeReport
+from usd_ros_bridge.model.diagnostics import grouped
 from usd_ros_bridge.model.periods import nanoseconds
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import BridgeOptions, Engine, PlanOptions, ReadOptions, VariantSelection
@@ -845,9 +846,9 @@ class Bridge(HandlerRegistry):
 
     def _report_change(self, report: ChangeReport) -> None:
         self._inform(f"change:{report}", str(report))
-        for each in report.found:
-            if each.severity != "info" and each.code not in REPORTED_AT_RUN_TIME:
-                self._reporter.report(f"change.found:{each}", str(each))
+        for group in grouped(report.found):
+            if group.first.severity != "info" and group.first.code not in REPORTED_AT_RUN_TIME:
+                self._reporter.report(f"change.found:{group}", str(group))
 
     def _quit(self) -> bool:
         """End `spin` soon, after the response to the request. Return False if `spin` does not run."""

@@ -36,10 +36,10 @@ with own_process() if __name__ == "__main__" else nullcontext(), ending_at_once(
 
     from usd_ros_bridge.api import load_plan
     from usd_ros_bridge.backends.registry import load_backend
-    from usd_ros_bridge.errors import BridgeError, OptionError, StrictError, escaped
+    from usd_ros_bridge.errors import BridgeError, OptionError, escaped
     from usd_ros_bridge.export.rviz import start_lines
     from usd_ros_bridge.model.actuation import REPORTED_AT_RUN_TIME
-    from usd_ros_bridge.model.diagnostics import has_errors
+    from usd_ros_bridge.model.diagnostics import grouped, refuse
     from usd_ros_bridge.model.plan import BridgePlan, TfOutput
     from usd_ros_bridge.options import BRIDGE, OPTIONS, BridgeOptions, NodeOptions, Role, make_node_options
     from usd_ros_bridge.planner_process import PlanJob, PlannerError, PlannerProcess
@@ -71,7 +71,7 @@ _WITHOUT_IMAGES = frozenset({"joint_states", "null"})
 """Backends without cameras, whose messages are smaller than images."""
 
 _DIAGNOSTICS_SHOWN = 100
-"""Diagnostics of one severity and code that are logged at the start."""
+"""Groups of diagnostics of one severity and code that are logged at the start."""
 
 View = Callable[[Callable[[], BridgeStatus]], AbstractContextManager[object]]
 """`view(status)` shows what `status()` returns, again and again, while the context that it returns is entered."""
@@ -173,7 +173,7 @@ def run_node(
 
     Raises:
         BridgeError: The caller's mistake.
-        StrictError: The asset has errors and `strict` was asked for.
+        StrictError: The asset has what `strict` or `degraded` refuses.
     """
     given, phases = given or {}, phases or StartPhases()
     phases.begin(NODE)
@@ -321,8 +321,7 @@ def _load(options: NodeOptions, node: Any, planner: PlannerProcess | None, phase
     plan = _plan_elsewhere(job, options, node, planner, begin)
     plan = plan or run_interruptibly(partial(_plan_here, job, begin))
     _log_diagnostics(plan, node.get_logger())
-    if options.strict and has_errors(plan.diagnostics):
-        raise StrictError(f"{options.asset} has errors, and strict was asked for")
+    refuse(options.asset, plan.diagnostics, strict=options.strict, degraded=options.degraded)
     return plan
 
 
@@ -381,21 +380,20 @@ def _plan_here(job: PlanJob, begin: Progress) -> BridgePlan:
 
 def _log_diagnostics(plan: BridgePlan, logger: Any) -> None:
     shown = Counter[tuple[str, str]]()
-    for diagnostic in plan.diagnostics:
-        if diagnostic.code in REPORTED_AT_RUN_TIME:
-            # Reported by the bridge, as it is with the backend that it opens.
-            continue
-        sort = (diagnostic.severity, diagnostic.code)
+    # The bridge reports the others, as they are with the backend that it opens.
+    for group in grouped(each for each in plan.diagnostics if each.code not in REPORTED_AT_RUN_TIME):
+        severity = group.first.severity
+        sort = (severity, group.first.code)
         shown[sort] += 1
         if shown[sort] > _DIAGNOSTICS_SHOWN:
             continue
         # One line each: rclpy keeps a severity per calling line, and refuses another one there.
-        if diagnostic.severity == "error":
-            logger.error(str(diagnostic))
-        elif diagnostic.severity == "warning":
-            logger.warning(str(diagnostic))
+        if severity == "error":
+            logger.error(str(group))
+        elif severity == "warning":
+            logger.warning(str(group))
         else:
-            logger.info(str(diagnostic))
+            logger.info(str(group))
     hidden = sum(max(count - _DIAGNOSTICS_SHOWN, 0) for count in shown.values())
     if hidden:
         logger.warning(

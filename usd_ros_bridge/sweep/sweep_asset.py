@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from usd_ros_bridge.api import load_plan, reread
-from usd_ros_bridge.errors import BridgeError, OptionError, StrictError, alternatives, quoted
-from usd_ros_bridge.model.diagnostics import has_errors
+from usd_ros_bridge.errors import BridgeError, OptionError, alternatives, quoted
+from usd_ros_bridge.model.diagnostics import refuse
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import (
     OPTIONS,
@@ -121,8 +121,8 @@ class SweepAsset:
             self._overrides.apply(overrides, placements=placements, joint_positions=joints)
             self._last = (asked, self._read())
         plan = self._last[1]
-        if self.options.strict and has_errors(plan.diagnostics):
-            raise StrictError(f"{plan.asset} has errors, and strict was asked for")
+        options = self.options
+        refuse(plan.asset, plan.diagnostics, strict=options.strict, degraded=options.degraded)
         return PlannedRun(plan, draws.drawn)
 
     def _select(self, sweep: Sweep) -> _Selection:

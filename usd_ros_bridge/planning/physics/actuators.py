@@ -83,13 +83,14 @@ def _report_units(records: Sequence[Any], units: Units, findings: DiagnosticColl
 
 
 def _report_keyframes(paths: Sequence[str], findings: DiagnosticCollector) -> None:
-    for path in paths:
-        findings.warning(
-            "1.3.actuator.keyframe",
-            path,
-            "keyframes are not used: their numbers are in the order of another model",
-            "author positions at the start on the joints (state:angular:physics:position)",
-        )
+    degraded(
+        findings,
+        dict.fromkeys(paths),
+        "",
+        "keyframes are not used: their numbers are in the order of another model",
+        code="1.3.actuator.keyframe",
+        remedy="author positions at the start on the joints (state:angular:physics:position)",
+    )
 
 
 # --- MuJoCo's -----------------------------------------------------------------------------------------------------

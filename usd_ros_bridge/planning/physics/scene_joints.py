@@ -67,13 +67,14 @@ def plan_joints(
 
 
 def _report_breaks(physics: PhysicsRecords, findings: DiagnosticCollector) -> None:
-    for path, (force, torque) in physics.joint_breaks.items():
-        findings.warning(
-            "1.3.joint.break",
-            path,
-            f"the joint breaks at {quoted(force)} (force) or {quoted(torque)} (torque); here it holds",
-            "leave physics:breakForce and physics:breakTorque out, or do not rely on them",
-            attribute="physics:breakForce",
+    for row, attribute in enumerate(("physics:breakForce", "physics:breakTorque")):
+        degraded(
+            findings,
+            {path: found[row] for path, found in physics.joint_breaks.items() if math.isfinite(found[row])},
+            attribute,
+            "the joint holds at any load",
+            code="1.3.joint.break",
+            remedy="leave physics:breakForce and physics:breakTorque out, or do not rely on them",
         )
 
 
@@ -132,12 +133,14 @@ class _Planner:
         joint, kind = self._kinematics.joints[row], self._kinematics.kinds[row]
         record, dofs = joint.record, self._dofs(row)
         if kind != "distance" and any(limit.axis == "distance" for limit in record.limits):
-            self._findings.warning(
-                "1.3.joint.distance",
-                joint.path,
-                f"the limit of the distance on a {kind} joint is not simulated",
-                "use a PhysicsDistanceJoint beside it",
-                attribute="limit:distance:physics:high",
+            limit = next(limit for limit in record.limits if limit.axis == "distance")
+            degraded(
+                self._findings,
+                {joint.path: limit.high},
+                "limit:distance:physics:high",
+                f"the distance is not limited on a {kind} joint",
+                code="1.3.joint.distance",
+                remedy="add a PhysicsDistanceJoint between the same bodies",
             )
         axis = cast(AxisLetter, fallback(record, "axis")) if kind in _WITH_AXIS else None
         return SceneJoint(

@@ -386,11 +386,13 @@ def _approximation(record: GeometryRecord, findings: DiagnosticCollector) -> App
         return authored
     nearest = _NEAREST.get(authored, "convexHull")
     if authored and record.collides:
-        findings.warning(
-            "1.3.mesh.approximation",
-            record.collider or record.path,
-            f"{quoted(authored)} is no approximation of UsdPhysics; {nearest} is used",
-            f"use one of {', '.join(APPROXIMATIONS)}",
-            attribute="physics:approximation",
+        degraded(
+            findings,
+            {record.collider or record.path: authored},
+            "physics:approximation",
+            f"UsdPhysics has no such approximation, and {nearest} is used",
+            reason="approximated",
+            code="1.3.mesh.approximation",
+            remedy=f"use one of {', '.join(APPROXIMATIONS)}",
         )
     return nearest
