@@ -27,6 +27,7 @@ from usd_ros_bridge.planning.kinematics.joint_graph import (
     joints_by_robot,
     plan_robot_tree,
 )
+from usd_ros_bridge.planning.kinematics.dialects import KINEMATIC, report_dialects, report_extended
 from usd_ros_bridge.planning.kinematics.mimic import hold_followers, resolve_mimics
 from usd_ros_bridge.planning.kinematics.rest_pose import RestSolver
 from usd_ros_bridge.planning.stage_index import StageIndex
@@ -147,6 +148,7 @@ def plan_kinematics(
     dofs = number_dofs(robots, joint_rows, motions, solver, names, mimics)
     prop_poses = _prop_poses(acting.trees, rest[len(edges) :], index, left_out)
     dofs += _other_dofs(acting.joints, other_motions, solver, dofs, index, options, left_out, gears)
+    _report_vendors(flat, motions, index, options, findings)
     return KinematicModel(
         robots=robots,
         owners=owners,
@@ -172,6 +174,28 @@ def plan_kinematics(
         prop_poses=prop_poses,
         left_out=left_out.all(),
     )
+
+
+def _report_vendors(
+    joints: Sequence[TreeJoint],
+    motions: Sequence[tuple[FreeAxis, ...]],
+    index: StageIndex,
+    options: PlanOptions,
+    findings: DiagnosticCollector,
+) -> None:
+    """Report what vendors' layers say of the joints' motion and is not used."""
+    solvers = options.schema_resolvers
+    report_dialects(
+        (
+            (joint.record, [motion.axis for motion in of_joint])
+            for joint, of_joint in zip(joints, motions, strict=True)
+        ),
+        KINEMATIC,
+        solvers=solvers,
+        units=index.units,
+        findings=findings,
+    )
+    report_extended((joint.record for joint in joints), solvers=solvers, findings=findings)
 
 
 def place_free_edges(

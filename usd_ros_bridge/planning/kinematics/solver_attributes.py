@@ -251,6 +251,14 @@ def find_authored(
     return None
 
 
+def solver_order(wanted: Property, solvers: Sequence[str]) -> Sequence[str]:
+    """Return the solvers in the order in which their attributes of a property are used.
+
+    Newton's resolvers have no order for limits: NewtonJointAPI is about the same limits as all others.
+    """
+    return sorted(solvers, key="newton".__ne__) if wanted.startswith("limit_") else solvers
+
+
 def uneven_effort(
     record: JointRecord, axis: DofAxis, *, solvers: Sequence[str], units: Units
 ) -> tuple[float, float] | None:
