@@ -15,8 +15,8 @@ from usd_ros_bridge.model.records import DofAxis, JointRecord
 from usd_ros_bridge.planning.kinematics.solver_attributes import (
     Found,
     Property,
-    solver_order,
     find_authored,
+    solver_order,
 )
 from usd_ros_bridge.planning.stage_index import Units
 

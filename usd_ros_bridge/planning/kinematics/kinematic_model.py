@@ -13,6 +13,7 @@ from usd_ros_bridge.model.records import JointType
 from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning.contexts import Context, Contexts
 from usd_ros_bridge.planning.kinematics import joint_names
+from usd_ros_bridge.planning.kinematics.dialects import KINEMATIC, report_dialects, report_extended
 from usd_ros_bridge.planning.kinematics.dofs import FreeAxis, joint_motions
 from usd_ros_bridge.planning.kinematics.gears import GearRule, plan_gears
 from usd_ros_bridge.planning.kinematics.joint_graph import (
@@ -27,7 +28,6 @@ from usd_ros_bridge.planning.kinematics.joint_graph import (
     joints_by_robot,
     plan_robot_tree,
 )
-from usd_ros_bridge.planning.kinematics.dialects import KINEMATIC, report_dialects, report_extended
 from usd_ros_bridge.planning.kinematics.mimic import hold_followers, resolve_mimics
 from usd_ros_bridge.planning.kinematics.rest_pose import RestSolver
 from usd_ros_bridge.planning.stage_index import StageIndex
