@@ -169,7 +169,8 @@ def gain_unit(axis: DofAxis, units: Units) -> float:
     return units.kilograms
 
 
-def _si_factor(attribute: SolverAttribute, axis: DofAxis, units: Units) -> float:
+def si_factor(attribute: SolverAttribute, axis: DofAxis, units: Units) -> float:
+    """Return what an authored value is multiplied by, in SI units."""
     rotational = axis.startswith("rot")
     if attribute.quantity == "motion":
         return 1.0 if rotational and attribute.radians else motion_unit(axis, units)
@@ -216,7 +217,7 @@ def resolve(
     for solver in solvers:
         for attribute in TABLE[wanted].get(solver, ()):
             if attribute.default is not None:
-                return attribute.default * _si_factor(attribute, axis, units)
+                return attribute.default * si_factor(attribute, axis, units)
     return None
 
 
@@ -247,7 +248,7 @@ def find_authored(
             for name in (attribute.name.replace("{axis}", instance) for instance in instances):
                 value = number(authored.get(name)) if attribute.read is None else attribute.read(authored)
                 if value is not None:
-                    return Found(name, value, _si_factor(attribute, axis, units))
+                    return Found(name, value, si_factor(attribute, axis, units))
     return None
 
 
