@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import inspect
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path

@@ -49,16 +49,20 @@ _MIMICS: Final[Mapping[str, str]] = {
 _MUJOCO_LIMIT: Final = "mjc:solreflimit"
 
 
+Ignored = tuple[str, str, str, object]
+"""Path of a prim, its attribute, the attribute that is used instead, and the value that is not used."""
+
+
 def same(first: float, second: float) -> bool:
     """Return whether two values of a property, in SI units, are meant to be equal."""
     return math.isclose(first, second, rel_tol=_SAME, abs_tol=1e-12)
 
 
-def report_ignored(ignored: Iterable[tuple[str, str, str, object]], findings: DiagnosticCollector) -> None:
+def report_ignored(ignored: Iterable[Ignored], findings: DiagnosticCollector) -> None:
     """Report attributes that a stronger one overrides.
 
     Args:
-        ignored: The prim, its attribute, the one that is used, and the value of the weaker one.
+        ignored: What is not used.
         findings: Takes the diagnostics.
     """
     by_names: dict[tuple[str, str], dict[str, object]] = {}

@@ -11,7 +11,7 @@ from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.plan import MimicPlan
 from usd_ros_bridge.model.records import DofAxis, JointRecord
-from usd_ros_bridge.planning.kinematics.dialects import report_ignored, same
+from usd_ros_bridge.planning.kinematics.dialects import Ignored, report_ignored, same
 from usd_ros_bridge.planning.kinematics.dofs import AXES, FreeAxis
 from usd_ros_bridge.planning.kinematics.gears import GearRule
 from usd_ros_bridge.planning.kinematics.joint_graph import TreeJoint
@@ -140,10 +140,14 @@ def authored_rules(record: JointRecord, solvers: Sequence[str]) -> list[MimicRul
 
 def authored_rule(record: JointRecord, solvers: Sequence[str]) -> MimicRule | None:
     """Return the rule of a joint that is used."""
-    rule = next(iter(authored_rules(record, solvers)), None)
-    if rule is not None and "mjc" in solvers:
-        return replace(rule, polynomial=_polynomial(record))
-    return rule
+    return _used(authored_rules(record, solvers), record, solvers)
+
+
+def _used(rules: Sequence[MimicRule], record: JointRecord, solvers: Sequence[str]) -> MimicRule | None:
+    """Return the first rule, with MuJoCo's powers of the leader."""
+    if not rules:
+        return None
+    return replace(rules[0], polynomial=_polynomial(record)) if "mjc" in solvers else rules[0]
 
 
 def _polynomial(record: JointRecord) -> tuple[float, ...]:
@@ -177,12 +181,13 @@ def resolve_mimics(
     """
     direct: dict[int, MimicPlan] = {}
     paths: dict[int, str] = {}
-    ignored = [each for joint in joints for each in _ignored_rules(joint, motions, solvers, units)]
-    report_ignored(ignored, findings)
+    ignored: list[Ignored] = []
     for joint in joints:
-        rule = authored_rule(joint.record, solvers)
+        rules = authored_rules(joint.record, solvers)
+        rule = _used(rules, joint.record, solvers)
         if rule is None:
             continue
+        ignored += _ignored_rules(joint, rules, motions, units)
         held = _held(rule, joint, motions)
         if held:
             findings.warning(
@@ -222,19 +227,17 @@ def resolve_mimics(
             rows[rule.leader] + leader,
             units,
         )
+    report_ignored(ignored, findings)
     _add_gears(gears, rows, direct, paths, findings)
     return collapse_chains(direct, paths, findings)
 
 
 def _ignored_rules(
-    joint: TreeJoint, motions: Mapping[str, Sequence[FreeAxis]], solvers: Sequence[str], units: Units
-) -> Iterator[tuple[str, str, str, object]]:
+    joint: TreeJoint, rules: Sequence[MimicRule], motions: Mapping[str, Sequence[FreeAxis]], units: Units
+) -> Iterator[Ignored]:
     """Yield what `report_ignored` takes of the weaker rules of a joint that say something else."""
-    rules = authored_rules(joint.record, solvers)
-    if len(rules) < 2:
-        return
     used = rules[0]
-    if not motions.get(joint.path) or not motions.get(used.leader):
+    if len(rules) == 1 or not motions.get(joint.path) or not motions.get(used.leader):
         return
 
     def in_si(rule: MimicRule) -> MimicPlan:
