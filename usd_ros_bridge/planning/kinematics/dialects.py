@@ -13,9 +13,8 @@ from typing import Any, Final
 from usd_ros_bridge.model.diagnostics import DiagnosticCollector, alike, degraded
 from usd_ros_bridge.model.records import DofAxis, JointRecord
 from usd_ros_bridge.planning.kinematics.solver_attributes import (
-    Found,
     Property,
-    find_authored,
+    find_all_authored,
     solver_order,
 )
 from usd_ros_bridge.planning.stage_index import Units
@@ -89,6 +88,8 @@ def report_dialects(
 ) -> None:
     """Report properties to which two vendors' attributes of one joint give different values.
 
+    Equal joints of equal robots are compared once.
+
     Args:
         joints: Each joint with the axes of its degrees of freedom.
         wanted: Properties.
@@ -96,13 +97,21 @@ def report_dialects(
         units: The stage's units.
         findings: Takes the diagnostics.
     """
-    found: dict[tuple[str, str, str], object] = {}
+    ignored: list[Ignored] = []
+    known: dict[tuple[object, ...], list[tuple[str, str, object]]] = {}
     for record, axes in joints:
-        if record.solver_attributes and _several(record.solver_attributes, solvers):
-            for axis in axes:
-                for weaker, stronger, value in _ignored(record, axis, wanted, solvers, units):
-                    found[record.path, weaker, stronger] = value
-    report_ignored(((*names, value) for names, value in found.items()), findings)
+        if not record.solver_attributes:
+            continue
+        key = (record.specs, *axes)
+        found = known.get(key)
+        if found is None:
+            found = []
+            if _several(record.solver_attributes, solvers):
+                found = [each for axis in axes for each in _ignored(record, axis, wanted, solvers, units)]
+            if record.specs:
+                known[key] = found
+        ignored += ((record.path, *each) for each in found)
+    report_ignored(ignored, findings)
 
 
 def _several(authored: Mapping[str, Any], solvers: Sequence[str]) -> bool:
@@ -114,22 +123,26 @@ def _several(authored: Mapping[str, Any], solvers: Sequence[str]) -> bool:
     return vendors > 1
 
 
+def _vendor(name: str) -> str:
+    """Return whose attribute it is."""
+    return next((vendor for vendor, prefixes in _PREFIXES.items() if name.startswith(prefixes)), "")
+
+
 def _ignored(
     record: JointRecord, axis: DofAxis, wanted: Sequence[Property], solvers: Sequence[str], units: Units
 ) -> Iterator[tuple[str, str, object]]:
     """Yield weaker attributes, the attribute that is used, and the weaker value."""
     for each in wanted:
-        by_solver = [
-            find_authored(record, each, axis, solvers=(solver,), units=units)
-            for solver in solver_order(each, solvers)
-        ]
-        found: list[Found] = [one for one in by_solver if one is not None]
+        order = solver_order(each, solvers)
+        found = list(find_all_authored(record, each, axis, solvers=order, units=units))
         if each.startswith("limit_") and "mjc" in solvers and _MUJOCO_LIMIT in record.solver_attributes:
             # MuJoCo's numbers are per unit of mass, and cannot be compared. What gives no spring is no loss.
             yield from ((one.name, _MUJOCO_LIMIT, one.value) for one in found if 0.0 < one.value < math.inf)
             continue
         for weaker in found[1:]:
-            if not same(found[0].value * found[0].si, weaker.value * weaker.si):
+            if _vendor(weaker.name) != _vendor(found[0].name) and not same(
+                found[0].value * found[0].si, weaker.value * weaker.si
+            ):
                 yield weaker.name, found[0].name, weaker.value
 
 

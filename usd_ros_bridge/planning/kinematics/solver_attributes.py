@@ -8,7 +8,7 @@ units; `Quantity` says how a value becomes SI.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
@@ -239,17 +239,23 @@ def find_authored(
     record: JointRecord, wanted: Property, axis: DofAxis, *, solvers: Sequence[str], units: Units
 ) -> Found | None:
     """Return the authored value that `resolve` uses, None without one; arguments as there."""
+    return next(find_all_authored(record, wanted, axis, solvers=solvers, units=units), None)
+
+
+def find_all_authored(
+    record: JointRecord, wanted: Property, axis: DofAxis, *, solvers: Sequence[str], units: Units
+) -> Iterator[Found]:
+    """Yield all authored values of a property, the one that `resolve` uses first; arguments as there."""
     authored = record.solver_attributes
     if not authored:
-        return None
+        return
     for solver in solvers:
         for attribute in TABLE[wanted].get(solver, ()):
             instances = axis_names(record, axis) if "{axis}" in attribute.name else ("",)
             for name in (attribute.name.replace("{axis}", instance) for instance in instances):
                 value = number(authored.get(name)) if attribute.read is None else attribute.read(authored)
                 if value is not None:
-                    return Found(name, value, si_factor(attribute, axis, units))
-    return None
+                    yield Found(name, value, si_factor(attribute, axis, units))
 
 
 def solver_order(wanted: Property, solvers: Sequence[str]) -> Sequence[str]:
