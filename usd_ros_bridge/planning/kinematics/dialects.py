@@ -88,7 +88,7 @@ def report_dialects(
 ) -> None:
     """Report properties to which two vendors' attributes of one joint give different values.
 
-    Equal joints of equal robots are compared once.
+    Joints with equal attributes, as those of equal robots, are compared once.
 
     Args:
         joints: Each joint with the axes of its degrees of freedom.
@@ -102,14 +102,13 @@ def report_dialects(
     for record, axes in joints:
         if not record.solver_attributes:
             continue
-        key = (record.specs, *axes)
+        key = (record.type_name, *axes, *record.solver_attributes.items())
         found = known.get(key)
         if found is None:
             found = []
             if _several(record.solver_attributes, solvers):
                 found = [each for axis in axes for each in _ignored(record, axis, wanted, solvers, units)]
-            if record.specs:
-                known[key] = found
+            known[key] = found
         ignored += ((record.path, *each) for each in found)
     report_ignored(ignored, findings)
 
