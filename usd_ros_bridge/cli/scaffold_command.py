@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,8 @@ from usd_ros_bridge.cli.common import (
 from usd_ros_bridge.cli.finite_range import FiniteRange
 from usd_ros_bridge.cli.output_files import USE_FORCE, write_output
 from usd_ros_bridge.errors import AssetError, OptionError
-from usd_ros_bridge.model.scaffold import ScaffoldRequest, SensorKind, SensorRequest
+from usd_ros_bridge.model.scaffold import Dialect, ScaffoldRequest, SensorKind, SensorRequest
+from usd_ros_bridge.options import SOLVERS
 
 if TYPE_CHECKING:
     from usd_ros_bridge.model.plan import BridgePlan
@@ -121,18 +123,38 @@ def scaffold_request(options: dict[str, Any]) -> ScaffoldRequest:
     "--no-sublayer", is_flag=True, help="Do not include ASSET: write a layer for ASSET's own subLayers."
 )
 @addition_options
+@click.option(
+    "--dialect",
+    type=click.Choice(SOLVERS),
+    help="Write what vendors' attributes of joints say in those of this vendor, and nothing else.",
+)
 @table_options("variants", *READ)
-def scaffold(asset: str, output: Path, force: bool, no_sublayer: bool, **options: Any) -> None:
+def scaffold(
+    asset: str, output: Path, force: bool, no_sublayer: bool, dialect: Dialect | None, **options: Any
+) -> None:
     """Write a ROS layer for a robot without one, and print its content and the reasons.
 
     The options for drives, base, ground and sensors add these. If the robot has interfaces, only these are written.
 
     The layer goes over ASSET, which is not changed.
     """
-    request = scaffold_request(options)
+    request = replace(scaffold_request(options), dialect=dialect)
+    _check_dialect(request)
     read, _ = split_options(options)
     result = write_scaffold(asset, output, read=read, request=request, force=force, sublayer=not no_sublayer)
     print_decisions(result, output)
+
+
+def _check_dialect(request: ScaffoldRequest) -> None:
+    """Check that a vendor's layer is to have nothing else.
+
+    Raises:
+        OptionError: Something else is requested.
+    """
+    if request.dialect and (request.drives or request.ground or request.base or request.sensors):
+        raise OptionError(
+            "--dialect writes a vendor's layer, which has nothing else (REP 0158 section 1.4): name it alone"
+        )
 
 
 def write_scaffold(
@@ -168,7 +190,7 @@ def write_scaffold(
         if not plan.robots:
             raise AssetError(f"{asset} has no robot: nothing is below the default prim")
         found = survey(plan.stage, [robot.path for robot in plan.robots])
-        interfaces = not has_ros_layer(plan, found)
+        interfaces = not request.dialect and not has_ros_layer(plan, found)
         if not interfaces and not request:
             raise AssetError(
                 f"{asset} has a ROS layer already: {_schemas(found)}; --drives, --ground, --free-base, --fix-base "
@@ -186,6 +208,7 @@ def write_scaffold(
                 namespace=request.namespace,
                 limits=request.limits if request.drives else None,
             )
+        result = replace(result, vendor=request.dialect or "")
         if not (result.opinions or interfaces):
             raise AssetError(
                 f"{asset}: nothing to write: {'; '.join(each.text for each in result.decisions)}"
@@ -222,10 +245,15 @@ def _add(
     from usd_ros_bridge.model.scaffold import Scaffold
     from usd_ros_bridge.planning.robot_scaffold import converter_of, weightless
     from usd_ros_bridge.planning.scaffold_base import plan_ground
+    from usd_ros_bridge.planning.scaffold_dialect import plan_dialect
     from usd_ros_bridge.planning.scaffold_drives import plan_drives
     from usd_ros_bridge.planning.scaffold_sensors import plan_sensors
-    from usd_ros_bridge.usd.scaffold_layer import children_of
+    from usd_ros_bridge.usd.scaffold_layer import children_of, followers_in
 
+    if request.dialect:
+        followers = followers_in(plan.stage)
+        more, said = plan_dialect(plan, found, request.dialect, followers=followers)
+        return plan, Scaffold(opinions=tuple(more), decisions=tuple(said))
     opinions, decisions = _plan_bases(plan, found, request, interfaces=interfaces)
     if not request:
         return plan, Scaffold(decisions=tuple(decisions))

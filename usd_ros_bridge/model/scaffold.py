@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 Outcome = Literal["written", "left out", "note"]
 SensorKind = Literal["camera", "lidar", "imu"]
+Dialect = Literal["newton", "physx", "mjc"]
 
 CONVERTERS = ("URDF USD Converter", "MuJoCo USD Converter")
 """How creators begin that convert formats in which links may weigh nothing."""
@@ -122,6 +123,7 @@ class ScaffoldRequest:
         sensors: Sensors at links.
         limits: Limits of differential drives that a robot file names.
         namespace: Of the robot's context, "" for none; None for the name of its prim.
+        dialect: Vendor in whose attributes the layer repeats what vendors' attributes of joints say, and nothing else.
     """
 
     drives: bool = False
@@ -132,10 +134,11 @@ class ScaffoldRequest:
     sensors: tuple[SensorRequest, ...] = ()
     limits: DriveLimits = DriveLimits()
     namespace: str | None = None
+    dialect: Dialect | None = None
 
     def __bool__(self) -> bool:
         """Return whether anything is requested."""
-        return self.drives or self.ground or bool(self.base) or bool(self.sensors)
+        return self.drives or self.ground or bool(self.base or self.sensors or self.dialect)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,8 +226,10 @@ class Scaffold:
         decisions: In the order in which they were taken.
         inner: Prim path that the asset's default prim is referenced at, "" where the layer goes over the asset and
             all paths are those of the asset.
+        vendor: Vendor whose layer it is, "" for none.
     """
 
     opinions: tuple[Opinion, ...] = ()
     decisions: tuple[Decision, ...] = ()
     inner: str = ""
+    vendor: str = ""

@@ -6,6 +6,7 @@ The survey finds Xforms that may be links, and names that are taken. The asset s
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -110,6 +111,22 @@ def frames_in(stage: Usd.Stage, body: str, joints: Mapping[str, int]) -> dict[st
             rotation=(turned.GetReal(), *turned.GetImaginary()),
         )
     return found
+
+
+_MIMICS = re.compile(
+    r"newton:mimicJoint|mjc:target|ext_physics:mimic:joint|physxMimicJoint:\w+:referenceJoint"
+)
+"""Relationships of mimic rules."""
+
+
+def followers_in(stage: Usd.Stage) -> frozenset[str]:
+    """Return the joints that name another one to follow; gears, which are prims of their own, are not among them."""
+    joints = (prim for prim in stage.Traverse(PREDICATE) if prim.IsA(UsdPhysics.Joint))
+    return frozenset(
+        str(prim.GetPath())
+        for prim in joints
+        if any(_MIMICS.fullmatch(name) for name in prim.GetAuthoredPropertyNames())
+    )
 
 
 def pose_in(stage: Usd.Stage, outer: str, inner: str) -> JointFrame:
@@ -223,9 +240,11 @@ def layer_text(
     if not stage.GetDefaultPrim():
         _name_default_prim(layer, scaffold)
     has_interfaces = any(schema.startswith("Ros") for each in scaffold.opinions for schema in each.schemas)
-    content = (
-        "ROS interfaces (REP 0158 section 2) and controllers (section 4.2.3)" if has_interfaces else "Physics"
-    )
+    content = "Physics"
+    if has_interfaces:
+        content = "ROS interfaces (REP 0158 section 2) and controllers (section 4.2.3)"
+    elif scaffold.vendor:
+        content = f"Proprietary layer (REP 0158 section 1.4): attributes of {scaffold.vendor}, of the joints"
     layer.documentation = f"{content} of {Path(asset).name}."
     path = _path_from(output, asset, stage)
     if scaffold.inner:

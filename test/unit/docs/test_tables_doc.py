@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import inspect
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -185,6 +186,18 @@ def test_solver_attributes() -> None:
         for wanted, by_solver in solver_attributes.TABLE.items()
     }
     assert {wanted: [codes(cell) for cell in cells] for wanted, cells in table.items()} == actual
+
+
+def test_dialects_of_several_attributes_are_in_the_schemas() -> None:
+    folder = Path(__file__).parents[2] / "assets" / "schemas"
+    known: set[str] = set()
+    for path in folder.glob("*.json"):
+        for properties in json.loads(path.read_text(encoding="utf-8"))["schemas"].values():
+            known |= properties.keys()
+    table = rows(page_text("solver_attributes.md"), "feature")
+    names = {name for row in table for cell in row[1:] for name in codes(cell)}
+    assert len(names) == 15
+    assert names <= known, names - known
 
 
 # --- backends.md --------------------------------------------------------------------------------------------------

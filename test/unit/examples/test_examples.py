@@ -165,7 +165,6 @@ OWNERS = {
     "physics.usda": PHYSICS,
     "sensors.usda": ("usd_ros_bridge:camera:", "usd_ros_bridge:lidar:", "usd_ros_bridge:diff_drive:"),
     "grippers.usda": ("usd_ros_bridge:gripper:",),
-    "extended_physics.usda": ("ExtendedPhysics", "ext_physics:"),
     "physx.usda": ("Physx", "physx"),
     "newton.usda": ("Newton", "newton:"),
 }
@@ -490,10 +489,8 @@ def test_the_second_finger_follows_the_first() -> None:
     leader, follower = (
         stage.GetPrimAtPath(f"{WRIST}/gripper_base/{side}_finger_joint") for side in ("left", "right")
     )
-    assert {"ExtendedPhysicsMimicAPI", "NewtonMimicAPI"} <= set(applied(follower))
-    for relationship in ("ext_physics:mimic:joint", "newton:mimicJoint"):
-        assert follower.GetRelationship(relationship).GetTargets() == [leader.GetPath()]
-    assert follower.GetAttribute("ext_physics:mimic:multiplier").Get() == 1.0
+    assert "NewtonMimicAPI" in applied(follower)
+    assert follower.GetRelationship("newton:mimicJoint").GetTargets() == [leader.GetPath()]
     assert follower.GetAttribute("newton:mimicCoef1").Get() == 1.0
     assert leader.HasAPI(UsdPhysics.DriveAPI, "linear")
     assert not follower.HasAPI(UsdPhysics.DriveAPI, "linear")

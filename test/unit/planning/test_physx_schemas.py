@@ -533,4 +533,8 @@ def test_other_frictions_than_physx_s_are_all_that_acts() -> None:
     hinge = prim(
         "PhysicsRevoluteJoint", "hinge", axis, *ends("base", "a"), *physx, "float newton:friction = 3"
     )
-    assert findings(plan_text(robot(link("base"), link("a"), hinge)), "1.4.degraded") == []
+    found = findings(plan_text(robot(link("base"), link("a"), hinge)), "1.4.degraded")
+    assert [(each.attribute, each.message) for each in found] == [
+        (f"{name}:{kind}FrictionEffort", "vendor layer ignored: newton:friction is used instead")
+        for kind in ("static", "dynamic")
+    ]

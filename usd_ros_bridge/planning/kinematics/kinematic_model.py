@@ -13,6 +13,7 @@ from usd_ros_bridge.model.records import JointType
 from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning.contexts import Context, Contexts
 from usd_ros_bridge.planning.kinematics import joint_names
+from usd_ros_bridge.planning.kinematics.dialects import KINEMATIC, report_dialects, report_extended
 from usd_ros_bridge.planning.kinematics.dofs import FreeAxis, joint_motions
 from usd_ros_bridge.planning.kinematics.gears import GearRule, plan_gears
 from usd_ros_bridge.planning.kinematics.joint_graph import (
@@ -147,6 +148,7 @@ def plan_kinematics(
     dofs = number_dofs(robots, joint_rows, motions, solver, names, mimics)
     prop_poses = _prop_poses(acting.trees, rest[len(edges) :], index, left_out)
     dofs += _other_dofs(acting.joints, other_motions, solver, dofs, index, options, left_out, gears)
+    _report_vendors(flat, motions, index, options, findings)
     return KinematicModel(
         robots=robots,
         owners=owners,
@@ -172,6 +174,28 @@ def plan_kinematics(
         prop_poses=prop_poses,
         left_out=left_out.all(),
     )
+
+
+def _report_vendors(
+    joints: Sequence[TreeJoint],
+    motions: Sequence[tuple[FreeAxis, ...]],
+    index: StageIndex,
+    options: PlanOptions,
+    findings: DiagnosticCollector,
+) -> None:
+    """Report what vendors' layers say of the joints' motion and is not used."""
+    solvers = options.schema_resolvers
+    report_dialects(
+        (
+            (joint.record, [motion.axis for motion in of_joint])
+            for joint, of_joint in zip(joints, motions, strict=True)
+        ),
+        KINEMATIC,
+        solvers=solvers,
+        units=index.units,
+        findings=findings,
+    )
+    report_extended((joint.record for joint in joints), solvers=solvers, findings=findings)
 
 
 def place_free_edges(

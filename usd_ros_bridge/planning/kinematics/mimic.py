@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.plan import MimicPlan
 from usd_ros_bridge.model.records import DofAxis, JointRecord
+from usd_ros_bridge.planning.kinematics.dialects import Ignored, report_ignored, same
 from usd_ros_bridge.planning.kinematics.dofs import AXES, FreeAxis
 from usd_ros_bridge.planning.kinematics.gears import GearRule
 from usd_ros_bridge.planning.kinematics.joint_graph import TreeJoint
@@ -129,15 +130,24 @@ _READERS: Mapping[str, Callable[[JointRecord], MimicRule | None]] = {
 }
 
 
-def authored_rule(record: JointRecord, solvers: Sequence[str]) -> MimicRule | None:
-    """Return the rule that a joint authors: the REP's schema first, then the solvers' in order of priority."""
+def authored_rules(record: JointRecord, solvers: Sequence[str]) -> list[MimicRule]:
+    """Return the rules that a joint authors: ExtendedPhysicsMimicAPI's, then the solvers' in order of priority."""
     if not record.solver_attributes and not record.applied:
+        return []
+    readers = (_extended, *(_READERS[solver] for solver in solvers if solver in _READERS))
+    return [rule for rule in [read(record) for read in readers] if rule is not None]
+
+
+def authored_rule(record: JointRecord, solvers: Sequence[str]) -> MimicRule | None:
+    """Return the rule of a joint that is used."""
+    return _used(authored_rules(record, solvers), record, solvers)
+
+
+def _used(rules: Sequence[MimicRule], record: JointRecord, solvers: Sequence[str]) -> MimicRule | None:
+    """Return the first rule, with MuJoCo's powers of the leader."""
+    if not rules:
         return None
-    for read in (_extended, *(_READERS[solver] for solver in solvers if solver in _READERS)):
-        rule = read(record)
-        if rule is not None:
-            return replace(rule, polynomial=_polynomial(record)) if "mjc" in solvers else rule
-    return None
+    return replace(rules[0], polynomial=_polynomial(record)) if "mjc" in solvers else rules[0]
 
 
 def _polynomial(record: JointRecord) -> tuple[float, ...]:
@@ -171,10 +181,13 @@ def resolve_mimics(
     """
     direct: dict[int, MimicPlan] = {}
     paths: dict[int, str] = {}
+    ignored: list[Ignored] = []
     for joint in joints:
-        rule = authored_rule(joint.record, solvers)
+        rules = authored_rules(joint.record, solvers)
+        rule = _used(rules, joint.record, solvers)
         if rule is None:
             continue
+        ignored += _ignored_rules(joint, rules, motions, units)
         held = _held(rule, joint, motions)
         if held:
             findings.warning(
@@ -214,8 +227,30 @@ def resolve_mimics(
             rows[rule.leader] + leader,
             units,
         )
+    report_ignored(ignored, findings)
     _add_gears(gears, rows, direct, paths, findings)
     return collapse_chains(direct, paths, findings)
+
+
+def _ignored_rules(
+    joint: TreeJoint, rules: Sequence[MimicRule], motions: Mapping[str, Sequence[FreeAxis]], units: Units
+) -> Iterator[Ignored]:
+    """Yield what `report_ignored` takes of the weaker rules of a joint that say something else."""
+    used = rules[0]
+    if len(rules) == 1 or not motions.get(joint.path) or not motions.get(used.leader):
+        return
+
+    def in_si(rule: MimicRule) -> MimicPlan:
+        follower = motions[joint.path][_dof(motions[joint.path], rule.follower_axis)].axis
+        leader = motions[rule.leader][_dof(motions[rule.leader], rule.leader_axis)].axis
+        return _plan(rule, follower, leader, 0, units)
+
+    for rule in rules[1:]:
+        if rule.leader == used.leader:
+            mine, other = in_si(used), in_si(rule)
+            if same(mine.multiplier, other.multiplier) and same(mine.offset, other.offset):
+                continue
+        yield joint.path, rule.attribute, used.attribute, rule.leader
 
 
 def _add_gears(

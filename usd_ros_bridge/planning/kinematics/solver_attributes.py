@@ -8,7 +8,7 @@ units; `Quantity` says how a value becomes SI.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
@@ -169,7 +169,8 @@ def gain_unit(axis: DofAxis, units: Units) -> float:
     return units.kilograms
 
 
-def _si_factor(attribute: SolverAttribute, axis: DofAxis, units: Units) -> float:
+def si_factor(attribute: SolverAttribute, axis: DofAxis, units: Units) -> float:
+    """Return what an authored value is multiplied by, in SI units."""
     rotational = axis.startswith("rot")
     if attribute.quantity == "motion":
         return 1.0 if rotational and attribute.radians else motion_unit(axis, units)
@@ -216,7 +217,7 @@ def resolve(
     for solver in solvers:
         for attribute in TABLE[wanted].get(solver, ()):
             if attribute.default is not None:
-                return attribute.default * _si_factor(attribute, axis, units)
+                return attribute.default * si_factor(attribute, axis, units)
     return None
 
 
@@ -238,17 +239,31 @@ def find_authored(
     record: JointRecord, wanted: Property, axis: DofAxis, *, solvers: Sequence[str], units: Units
 ) -> Found | None:
     """Return the authored value that `resolve` uses, None without one; arguments as there."""
+    return next(find_all_authored(record, wanted, axis, solvers=solvers, units=units), None)
+
+
+def find_all_authored(
+    record: JointRecord, wanted: Property, axis: DofAxis, *, solvers: Sequence[str], units: Units
+) -> Iterator[Found]:
+    """Yield all authored values of a property, the one that `resolve` uses first; arguments as there."""
     authored = record.solver_attributes
     if not authored:
-        return None
+        return
     for solver in solvers:
         for attribute in TABLE[wanted].get(solver, ()):
             instances = axis_names(record, axis) if "{axis}" in attribute.name else ("",)
             for name in (attribute.name.replace("{axis}", instance) for instance in instances):
                 value = number(authored.get(name)) if attribute.read is None else attribute.read(authored)
                 if value is not None:
-                    return Found(name, value, _si_factor(attribute, axis, units))
-    return None
+                    yield Found(name, value, si_factor(attribute, axis, units))
+
+
+def solver_order(wanted: Property, solvers: Sequence[str]) -> Sequence[str]:
+    """Return the solvers in the order in which their attributes of a property are used.
+
+    Newton's resolvers have no order for limits: NewtonJointAPI is about the same limits as all others.
+    """
+    return sorted(solvers, key="newton".__ne__) if wanted.startswith("limit_") else solvers
 
 
 def uneven_effort(

@@ -16,6 +16,7 @@ from usd_ros_bridge.model.physics import Joint as SceneJoint
 from usd_ros_bridge.model.physics_records import PhysicsRecords
 from usd_ros_bridge.model.plan import AxisLetter, DofPlan, MimicPlan
 from usd_ros_bridge.model.records import DofAxis, DriveRecord, JointRecord, JointType, fallback
+from usd_ros_bridge.planning.kinematics.dialects import DYNAMIC, report_dialects
 from usd_ros_bridge.planning.kinematics.dofs import reference
 from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel
 from usd_ros_bridge.planning.kinematics.solver_attributes import (
@@ -27,6 +28,7 @@ from usd_ros_bridge.planning.kinematics.solver_attributes import (
     motion_unit,
     resolve,
     resolve_all,
+    solver_order,
     uneven_effort,
 )
 from usd_ros_bridge.planning.stage_index import MAX_MAGNITUDE, StageIndex, Units, as_poses
@@ -62,6 +64,13 @@ def plan_joints(
     rows = sorted(range(len(kinematics.joints)), key=lambda row: index.order(kinematics.joints[row].path))
     planner = _Planner(kinematics, rows, bodies, index, solvers, findings, parents_collide=parents_collide)
     _report_breaks(physics, findings)
+    report_dialects(
+        ((kinematics.joints[row].record, [dof.axis for dof in kinematics.dofs[row]]) for row in rows),
+        DYNAMIC,
+        solvers=solvers,
+        units=index.units,
+        findings=findings,
+    )
     frames = _frames(kinematics, rows, index)
     return tuple([planner.joint(row, *of_joint) for row, *of_joint in zip(rows, *frames, strict=True)])
 
@@ -215,11 +224,18 @@ class _Planner:
             "mjc" in self._solvers and "mjc:solreflimit" in record.solver_attributes
         ):
             return 0.0, 0.0
-        # Newton's resolvers have no order here: NewtonJointAPI is about the same limits as all others.
-        solvers = sorted(self._solvers, key="newton".__ne__)
+        wanted: tuple[Property, Property] = ("limit_stiffness", "limit_damping")
         stiffness, damping = (
-            resolve(record, wanted, dof.axis, solvers=solvers, units=self._units, default=0.0) or 0.0
-            for wanted in ("limit_stiffness", "limit_damping")
+            resolve(
+                record,
+                each,
+                dof.axis,
+                solvers=solver_order(each, self._solvers),
+                units=self._units,
+                default=0.0,
+            )
+            or 0.0
+            for each in wanted
         )
         if not 0.0 < stiffness <= GREATEST or not damping < math.inf:
             return 0.0, 0.0
