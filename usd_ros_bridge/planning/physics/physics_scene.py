@@ -344,7 +344,8 @@ def _plan(
     wraps = plan_wraps(physics, table, index, findings)
     tendons = plan_tendons(physics, joints, sites, wraps, findings)
     sensors = plan_sensors(physics, plan, bodies, joints, findings, poses=index.poses)
-    report_unseen(physics.unseen, sensors, findings)
+    if options.engine == "mujoco":  # Newton's backend takes no pictures.
+        report_unseen(physics.unseen, sensors, findings)
     return PhysicsScene(
         gravity=settings.gravity,
         timestep=settings.timestep,

@@ -14,7 +14,7 @@ pytest.importorskip("mujoco", reason="mujoco is not installed: pip install usd-r
 import mujoco
 from pxr import Sdr
 
-from builders.stage_text import at, body, findings, header, plan_text, prim, world
+from builders.stage_text import at, body, findings, header, plan_text, prim, stage_of, world
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.backends.mujoco.backend import build_spec
 from usd_ros_bridge.backends.mujoco.cameras import add_cameras
@@ -22,6 +22,7 @@ from usd_ros_bridge.backends.mujoco.compiled_model import compile_model
 from usd_ros_bridge.backends.mujoco.rendering import RayRenderer
 from usd_ros_bridge.model.diagnostics import grouped
 from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.usd.read import unseen_looks
 
 CODE = "1.4.camera"
@@ -231,6 +232,13 @@ def test_a_plain_stage_says_nothing() -> None:
 )
 def test_nothing_is_said_where_no_colour_image_is_published(interface: str) -> None:
     assert found(plan_text(world(interface, RED, BLUE, SUBSETS, LIGHT))) == []
+
+
+def test_nothing_is_said_for_an_engine_that_takes_no_pictures() -> None:
+    stage = stage_of(world(pictures(), LIGHT, mesh(COLORS)), header())
+
+    assert len(found(load_plan(stage, physics=True))) == 2
+    assert found(load_plan(stage, physics=True, plan_options=PlanOptions(engine="newton"))) == []
 
 
 def test_what_cannot_be_seen_is_not_reported() -> None:
