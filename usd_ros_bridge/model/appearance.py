@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,26 @@ def srgb(color: Color) -> Color:
 def _encoded(value: float) -> float:
     value = min(max(value, 0.0), 1.0)
     return 12.92 * value if value <= _LINEAR_UP_TO else float(1.055 * value ** (1.0 / 2.4) - 0.055)
+
+
+UnseenKind = Literal["texture", "part", "colors", "emission", "finish", "light"]
+"""What pictures of cameras do not show."""
+
+
+class Unseen(NamedTuple):
+    """A property or a prim that pictures of cameras do not show.
+
+    Attributes:
+        kind: What it is.
+        path: Path of the prim.
+        attribute: Name of the property, "" for the prim itself.
+        value: Its value, or what the prim is.
+    """
+
+    kind: UnseenKind
+    path: str
+    attribute: str
+    value: Any
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.model.appearance import Skin
+from usd_ros_bridge.model.appearance import Skin, Unseen
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.records import Matrix4, Record, attribute
 from usd_ros_bridge.spatial.scalar import Quaternion, Vector3
@@ -296,6 +296,7 @@ class PhysicsRecords:
         keyframes: Prims of type MjcKeyframe.
         opinions: What engines may not simulate, by prim path; prims that are composed alike share it.
         origin: `usd_ros_bridge:georeference:*` on the nearest prim that authors any (default prim, PhysicsScene).
+        unseen: What pictures of cameras do not show, on stages with cameras and interfaces.
     """
 
     scenes: tuple[PhysicsSceneRecord, ...] = ()
@@ -317,4 +318,5 @@ class PhysicsRecords:
     keyframes: tuple[str, ...] = ()
     opinions: Mapping[str, Opinions] = field(default_factory=dict)
     origin: SensorRecord | None = None
+    unseen: tuple[Unseen, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()

@@ -22,7 +22,7 @@ _MAX_ROBOTS: Final = 20
 """Robots whose mass and self-collision are listed."""
 _MAX_BODIES: Final = 300
 """Bodies of a robot up to which the pairs that may collide are counted."""
-_PHYSICS_CODES: Final = ("1.3.", "1.4.degraded")
+_PHYSICS_CODES: Final = ("1.3.", "1.4.degraded", "1.4.camera")
 _COMMON: Final = frozenset(field.name for field in fields(Sensor))
 
 

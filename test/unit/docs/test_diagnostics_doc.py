@@ -22,8 +22,9 @@ from markdown_docs import ROOT, codes, page_text, rows, section
 
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
-from usd_ros_bridge.model import actuation, physics_records, records
+from usd_ros_bridge.model import actuation, diagnostics, physics_records, records
 from usd_ros_bridge.model.diagnostics import SEVERITIES
+from usd_ros_bridge.planning.physics import degradation, unseen
 from usd_ros_bridge.usd.read import composition, geometry, physics_reader, stage_reader
 from usd_ros_bridge.usd.read.properties import slots_of
 from usd_ros_bridge.usd.read.stage_reader import SCHEMAS
@@ -86,6 +87,7 @@ COMPUTED: dict[tuple[str, str], Callable[[], set[str]]] = {
     },
     ("stage_reader.py", "metric.code"): lambda: {metric.code for metric in stage_reader.METRICS},
     ("properties.py", "slot.code"): lambda: set().union(*wrong_type_codes().values()),
+    ("diagnostics.py", "code"): lambda: {diagnostics.DEGRADED, unseen.CODE},
     ("qos.py", "f'2.4.qos.{field}'"): lambda: {f"2.4.qos.{field}" for field in constant("qos.py", "_VALUES")},
     ("actuation.py", "fault.code"): lambda: set(actuation.REPORTED_AT_RUN_TIME),
     ("interfaces.py", "code"): lambda: {"2.4.override_frame_id", "2.4.child_frame_id"},
@@ -94,6 +96,17 @@ COMPUTED: dict[tuple[str, str], Callable[[], set[str]]] = {
     },
 }
 """Expressions for codes that are no literals, by module."""
+
+VARIES = "varies"
+VARIED: dict[tuple[str, str], dict[str, set[str]]] = {
+    ("degradation.py", "each.code"): {
+        diagnostics.DEGRADED: {"warning"},
+        degradation.WRONG_TYPE: {"error"},
+        diagnostics.MISSPELT: {"warning"},
+        "1.3.solver": {"warning", "info"},
+    },
+}
+"""Severities by code, where a diagnostic has neither as a literal."""
 
 
 # --- Diagnostics in the source ------------------------------------------------------------------------------------
@@ -165,7 +178,8 @@ def uses(path: Path, module: ast.Module) -> Iterator[tuple[ast.expr, str]]:
             words = {word.arg: word.value for word in call.keywords}
             # A diagnostic that was stored and is read back has been made elsewhere.
             if None not in words:
-                yield words["code"], ast.literal_eval(words["severity"])
+                severity = words["severity"]
+                yield words["code"], severity.value if isinstance(severity, ast.Constant) else VARIES
         elif name in known and _is_report(call, name):
             yield call.args[known[name].position], known[name].severity
 
@@ -181,6 +195,10 @@ def severities_in_the_code() -> dict[str, set[str]]:
     found: dict[str, set[str]] = defaultdict(set)
     for path, module in modules().items():
         for expression, severity in uses(path, module):
+            if severity == VARIES:
+                for code, of_code in VARIED[path.name, ast.unparse(expression)].items():
+                    found[code] |= of_code
+                continue
             assert severity in SEVERITIES, (path, severity)
             if isinstance(expression, ast.Constant):
                 resolved = {expression.value}

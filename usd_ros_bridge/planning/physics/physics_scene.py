@@ -49,6 +49,7 @@ from usd_ros_bridge.planning.physics.mass import (
 from usd_ros_bridge.planning.physics.scene_joints import plan_joints
 from usd_ros_bridge.planning.physics.sensors import plan_sensors
 from usd_ros_bridge.planning.physics.tendons import plan_sites, plan_tendons, plan_wraps
+from usd_ros_bridge.planning.physics.unseen import report_unseen
 from usd_ros_bridge.planning.plan_scene import pose_tracks
 from usd_ros_bridge.planning.robot_selection import selects_robots
 from usd_ros_bridge.planning.served_contexts import serve_contexts
@@ -342,6 +343,9 @@ def _plan(
     sites = plan_sites(physics, table, index, findings)
     wraps = plan_wraps(physics, table, index, findings)
     tendons = plan_tendons(physics, joints, sites, wraps, findings)
+    sensors = plan_sensors(physics, plan, bodies, joints, findings, poses=index.poses)
+    if options.engine == "mujoco":  # Newton's backend takes no pictures.
+        report_unseen(physics.unseen, sensors, findings)
     return PhysicsScene(
         gravity=settings.gravity,
         timestep=settings.timestep,
@@ -355,7 +359,7 @@ def _plan(
         apart_colliders=apart_colliders,
         groups=groups,
         apart_groups=apart_groups,
-        sensors=plan_sensors(physics, plan, bodies, joints, findings, poses=index.poses),
+        sensors=sensors,
         tracks=pose_tracks(
             records,
             {body.path: number for number, body in enumerate(bodies) if body.kinematic},

@@ -260,12 +260,13 @@ def bound_materials(
         purpose: Material purpose: `physics`, `preview`.
         diagnostics: Takes bindings that OpenUSD cannot follow.
     """
-    return _materials([_largest_part(prim) for prim in prims], purpose, diagnostics)
+    return materials_of_parts([_largest_part(prim) for prim in prims], purpose, diagnostics)
 
 
-def _materials(
+def materials_of_parts(
     bearers: Sequence[Usd.Prim], purpose: str, diagnostics: list[Diagnostic]
 ) -> list[Usd.Prim | None]:
+    """Return the material of each prim as `bound_materials` does, but of gprims and subsets apart."""
     if not bearers:
         return []
     try:
@@ -353,7 +354,7 @@ def appearances(prims: Sequence[Usd.Prim], diagnostics: list[Diagnostic]) -> lis
     subsets = [_subsets(prim) for prim in prims]
     bearers = [*prims, *(subset for each in subsets for subset in each)]
     known: dict[str, Surface] = {}
-    materials = iter(_materials(bearers, "preview", diagnostics))
+    materials = iter(materials_of_parts(bearers, "preview", diagnostics))
     own = [_known_surface(next(materials), known, diagnostics) for _ in prims]
     found: list[Appearance] = []
     for prim, surface, parts in zip(prims, own, subsets, strict=True):

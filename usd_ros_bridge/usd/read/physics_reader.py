@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
-from pxr import Tf, Usd, UsdGeom, UsdPhysics
+from pxr import Tf, Usd, UsdGeom, UsdLux, UsdPhysics
 
 from usd_ros_bridge.model import physics_records as records
 from usd_ros_bridge.model.diagnostics import CONTAINED, Diagnostic, internal_fault
@@ -50,6 +50,7 @@ from usd_ros_bridge.usd.read.properties import (
     is_relationship,
     plain,
 )
+from usd_ros_bridge.usd.read.unseen_looks import unseen_looks
 from usd_ros_bridge.usd.read.xforms import XformReader, with_ancestors
 from usd_ros_bridge.usd.tf_errors import first_line
 
@@ -204,6 +205,7 @@ class PhysicsKind(NamedTuple):
     group: bool
     joint: bool
     camera: bool
+    light: bool
     instancer: bool
     actuator: str
     site: bool
@@ -242,10 +244,11 @@ def physics_kind(prim: Usd.Prim, type_name: str, applied: tuple[str, ...]) -> Ph
     group = prim.IsA(UsdPhysics.CollisionGroup)
     joint = prim.IsA(UsdPhysics.Joint)
     camera = prim.IsA(UsdGeom.Camera)
+    light = prim.HasAPI(UsdLux.LightAPI)
     instancer = prim.IsA(UsdGeom.PointInstancer)
     actuator = type_name if type_name in ACTUATOR_TYPES else ""
     site = not SITE_APIS.isdisjoint(applied)
-    has_records = bool(known or actuator) or scene or group or joint or camera or instancer or site
+    has_records = bool(known or actuator) or scene or group or joint or camera or light or instancer or site
     gprim = prim.IsA(UsdGeom.Gprim)
     if not (has_records or gprim):
         return None
@@ -261,6 +264,7 @@ def physics_kind(prim: Usd.Prim, type_name: str, applied: tuple[str, ...]) -> Ph
         group=group,
         joint=joint,
         camera=camera,
+        light=light,
         instancer=instancer,
         actuator=actuator,
         site=site,
@@ -323,6 +327,7 @@ class PhysicsReader:
         self._kind_of = kind_of
         self._geometries: list[_Geometry] = []
         self._cameras: dict[str, PrimProperties] = {}
+        self._lights: list[PrimProperties] = []
         self._topics: list[PrimProperties] = []
         self._instancer = "//"
         self._instancers: dict[str, tuple[Usd.Prim, Compound | None]] = {}
@@ -365,6 +370,8 @@ class PhysicsReader:
             self._instancers[path] = prim, compound
         if kind.camera:
             self._cameras[path] = source
+        if kind.light:
+            self._lights.append(source)
         if kind.actuator or kind.site:
             self.actuators.add(source, kind.actuator, is_site=kind.site)
         self._visit_prim(source, kind)
@@ -444,6 +451,11 @@ class PhysicsReader:
             keyframes=tuple(self.actuators.keyframes),
             opinions=self.opinions.found,
             origin=self._origin(),
+            unseen=unseen_looks(
+                [each.source.prim for each in self._geometries if each.seen],
+                [each.prim for each in self._lights],
+                cameras=bool(self._cameras and self._topics),
+            ),
             diagnostics=tuple(dict.fromkeys(self.diagnostics)),
         )
 
