@@ -31,12 +31,13 @@ import yaml
 
 from usd_ros_bridge.cli.graph.verb_group import VerbGroup
 from usd_ros_bridge.cli.main import cli
+from usd_ros_bridge.model.ledger import Treatment, ledger
 from usd_ros_bridge.options import OPTIONS, Option
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
 PAGES = ("parameters.md", "launch_files.md")
-BUILT = ("command_line.md", "inspect_json.md", "diagnostic_examples.md")
+BUILT = ("command_line.md", "inspect_json.md", "diagnostic_examples.md", "what_is_simulated.md")
 BRIDGE_LAUNCH = "bridge.launch.py"
 SCHEMA = ROOT / "usd_ros_bridge" / "export" / "inspect.schema.json"
 NOTES: Mapping[str, Mapping[str, str]] = yaml.safe_load(
@@ -348,6 +349,25 @@ def diagnostic_examples() -> list[str]:
     return examples()
 
 
+# --- What is simulated ----------------------------------------------------------------------------------------------
+def ledger_rows() -> list[str]:
+    """Return the ledger as one table."""
+    rows = []
+    for row in ledger().rows:
+        fallback = "" if row.fallback is None else f"`{json.dumps(row.fallback)}`"
+        name = f"`{row.name}`" if row.name else ""
+        rows.append(
+            (f"`{row.schema}`", name, row.type_name, fallback, *map(treatment_text, row.engines.values()))
+        )
+    return table(("schema", "property", "type", "fallback", *row.engines), rows)
+
+
+def treatment_text(treatment: Treatment) -> str:
+    """Return a cell of the ledger."""
+    code = f" (`{treatment.code}`)" if treatment.code else ""
+    return f"{treatment.state}{code}" + (f": {treatment.effect}" if treatment.effect else "")
+
+
 TABLES: Mapping[str, Callable[[], list[str]]] = {
     "node parameters": node_parameters,
     **{
@@ -359,6 +379,7 @@ TABLES: Mapping[str, Callable[[], list[str]]] = {
     "options by command": command_sections,
     "keys": json_keys,
     "diagnostic examples": diagnostic_examples,
+    "ledger": ledger_rows,
 }
 
 if __name__ == "__main__":

@@ -22,7 +22,9 @@ INSTANCE: Final = "__INSTANCE_NAME__"
 
 def main() -> None:
     """Write the facts of one library."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("library")
     parser.add_argument("file", nargs="?", type=Path)
     parser.add_argument("--source", default="")

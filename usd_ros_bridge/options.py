@@ -412,12 +412,17 @@ class ReadOptions:
     private_copies: bool = False
 
 
+Engine = Literal["mujoco", "newton"]
+"""Backends that simulate physics, which are columns of the ledger of what is simulated."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOptions:
     """Options for planning.
 
     Attributes:
         controller_rate: As `BridgeOptions.controller_rate`; the rate of `external_joint_states`.
+        engine: The engine for which planning reports what is not simulated.
         enabled: By prim path of an interface: enable it, whatever `starts_enabled` says.
         rates: By prim path of a publisher: its rate in Hz instead of the authored one.
         spawned: Prim paths that were spawned while the bridge runs: served whatever `contexts` and `shard` say.
@@ -534,6 +539,7 @@ class PlanOptions:
         "robot_joint_commands", "Topic of joint commands of external controllers."
     )
     controller_rate: float = 100.0
+    engine: Engine = "mujoco"
     enabled: Mapping[str, bool] = field(default_factory=dict)
     rates: Mapping[str, float] = field(default_factory=dict)
     spawned: tuple[str, ...] = ()
@@ -776,6 +782,8 @@ def make_node_options(values: Mapping[str, Any], *, node_namespace: str) -> Node
         given["tf_rate"] = None
     elif values["publish_frequency"]:
         given["tf_rate"] = values["publish_frequency"]
+    if values["backend"] in get_args(Engine):
+        given["engine"] = values["backend"]
     # Editors may write watched files in place at any time.
     given["private_copies"] = values["watch"]
     groups = {

@@ -27,6 +27,20 @@ SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Opinions:
+    """What a prim authors that engines may not simulate; see `model.ledger`.
+
+    Attributes:
+        schemas: Prim type and applied API schemas that an engine does not simulate.
+        values: Authored value by USD name, as plain values: () for relationships, None for long arrays and types that
+            have no plain form.
+    """
+
+    schemas: tuple[str, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PhysicsSceneRecord(Record):
     """A PhysicsScene prim.
 
@@ -278,6 +292,7 @@ class PhysicsRecords:
         sites: Sites that actuators and tendons may act at.
         wrapped: Gprims that tendons wrap around, colliders or not.
         keyframes: Prims of type MjcKeyframe.
+        opinions: What engines may not simulate, by prim path; prims that are composed alike share it.
         origin: `usd_ros_bridge:georeference:*` on the nearest prim that authors any (default prim, PhysicsScene).
     """
 
@@ -298,5 +313,6 @@ class PhysicsRecords:
     sites: tuple[SiteRecord, ...] = ()
     wrapped: tuple[GeometryRecord, ...] = ()
     keyframes: tuple[str, ...] = ()
+    opinions: Mapping[str, Opinions] = field(default_factory=dict)
     origin: SensorRecord | None = None
     diagnostics: tuple[Diagnostic, ...] = ()

@@ -7,9 +7,9 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.backends.base import Backend, BackendInput, needs_physics
@@ -18,7 +18,7 @@ from usd_ros_bridge.model.actuation import REPORTED_AT_RUN_TIME
 from usd_ros_bridge.model.change import ChangeReport
 from usd_ros_bridge.model.periods import nanoseconds
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.options import BridgeOptions, PlanOptions, ReadOptions, VariantSelection
+from usd_ros_bridge.options import BridgeOptions, Engine, PlanOptions, ReadOptions, VariantSelection
 from usd_ros_bridge.planning.conflicts import disable_conflicts, leave_offered
 from usd_ros_bridge.process_settings import close_at_exit
 from usd_ros_bridge.ranges import TIMEOUT
@@ -191,6 +191,9 @@ class Bridge(HandlerRegistry):
             BackendError: The backend is unknown, not installed, or refuses its options.
             BridgeError: Another argument is not possible.
         """
+        plan_options = plan_options or PlanOptions()
+        if backend in get_args(Engine):
+            plan_options = replace(plan_options, engine=cast(Engine, backend))
         plan = load_plan(
             asset,
             variants=variants,

@@ -85,9 +85,12 @@ def find_opinions(
     found = [(each, finder.place(each)) for each in diagnostics]
 
     def finish() -> tuple[Diagnostic, ...]:
-        lines = _lines_of(place for _, place in found if place is not None)
+        # Prims that are composed alike have the same place, and hashing one is slow.
+        places = {id(place): place for _, place in found if place is not None}
+        lines = _lines_of(places.values())
+        numbers = {key: lines.get(place, 0) for key, place in places.items()}
         return tuple(
-            each if place is None else replace(each, layer=place.layer, line=lines.get(place, 0))
+            each if place is None else replace(each, layer=place.layer, line=numbers[id(place)])
             for each, place in found
         )
 
@@ -103,6 +106,9 @@ class _Finder:
         self._session = stage.GetSessionLayer()
         self._layers: dict[str, tuple[str, _Text | None]] = {}
         self._sites: dict[Diagnostic, ArcSite] | None = None
+        self._properties: dict[tuple[Any, ...], _Place | None] = {}
+        self._last_path = ""
+        self._last_specs: tuple[Any, ...] = ()
 
     def place(self, diagnostic: Diagnostic) -> _Place | None:
         """Return the place of the opinion that a diagnostic is about, None if there is none."""
@@ -128,15 +134,31 @@ class _Finder:
         if not prim:
             layers = [each for each in (self._session, self._stage.GetRootLayer()) if each]
             return self._metadata(layers, diagnostic.attribute)
-        specs = prim.GetPrimStack()
-        specs = [each for each in specs if each.layer.identifier == diagnostic.layer] or specs
+        all_specs = self._specs_of(path, prim)
+        specs = [each for each in all_specs if each.layer.identifier == diagnostic.layer] or list(all_specs)
         if diagnostic.attribute:
-            return self._property(prim, specs, diagnostic)
+            return self._known_property(prim, all_specs, specs, diagnostic)
         name, text_name = _FIELDS.get(diagnostic.code, ("", ""))
         found = next((each for each in specs if name and each.HasInfo(name)), None)
         if found is not None:
             return self._at(found.layer, (str(found.path), text_name, ""), (str(found.path), "", ""))
         return self._prim(specs)
+
+    def _specs_of(self, path: str, prim: Usd.Prim) -> tuple[Any, ...]:
+        """Return the specs of a prim; diagnostics about one prim mostly follow each other."""
+        if path != self._last_path:
+            self._last_path, self._last_specs = path, tuple(prim.GetPrimStack())
+        return self._last_specs
+
+    def _known_property(
+        self, prim: Usd.Prim, all_specs: tuple[Any, ...], specs: list[Any], diagnostic: Diagnostic
+    ) -> _Place | None:
+        """Return the place of a property; it is looked for once for all prims that are composed alike."""
+        applied = f"{diagnostic.message} {diagnostic.value}" if diagnostic.attribute == _APPLIED else ""
+        key = (all_specs, diagnostic.attribute, applied, diagnostic.layer)
+        if key not in self._properties:
+            self._properties[key] = self._property(prim, specs, diagnostic)
+        return self._properties[key]
 
     def _arc(self, layer: Any, site: ArcSite) -> _Place:
         """Return the place of a composition arc, or of an asset path that is a value."""
@@ -156,7 +178,8 @@ class _Finder:
     def _property(self, prim: Usd.Prim, specs: list[Any], diagnostic: Diagnostic) -> _Place | None:
         """Return the place of a property; of one that is not authored, where its schema is applied."""
         name = diagnostic.attribute
-        if name == _APPLIED and (place := self._applied(specs, diagnostic.message)) is not None:
+        quotes = f"{diagnostic.message} {diagnostic.value}"
+        if name == _APPLIED and (place := self._applied(specs, quotes)) is not None:
             return place
         found = _property_spec(specs, name)
         if found is not None:

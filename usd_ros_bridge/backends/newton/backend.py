@@ -48,6 +48,9 @@ class NewtonBackend(InputlessBackend):
     - The stage must be in metres and kilograms: Newton's import does not convert units.
     """
 
+    needs_physics = True
+    """For the diagnostics of what Newton does not simulate; the engine itself imports the stage."""
+
     capabilities = Capabilities(joint_driven=False, step_ns=round(_DEFAULT_SECONDS * 1e9))
 
     def __init__(self) -> None:

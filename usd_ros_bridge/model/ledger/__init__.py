@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import Any, Final, Literal, cast, get_args
 
 from usd_ros_bridge.model.diagnostics import Reason
+from usd_ros_bridge.options import Engine
 
 LIBRARIES: Final = ("usd_physics", "newton", "mjc", "physx", "physx_addition", "omni_deformable", "isaac")
 """Names of the CSV files."""
 
-Engine = Literal["mujoco", "newton"]
-ENGINES: Final = get_args(Engine)
-"""Backends that simulate physics, which are columns of the ledger."""
+ENGINES: Final[tuple[Engine, ...]] = get_args(Engine)
+"""Columns of the ledger: backends that simulate physics."""
 
 State = Literal["simulated", "description"] | Reason
 """`description`: says nothing about a simulation (texts, licenses, caches). The others: see `Reason`."""

@@ -37,6 +37,7 @@ from usd_ros_bridge.planning.physics.colliders import (
     report_materials,
     report_misplaced_masses,
 )
+from usd_ros_bridge.planning.physics.degradation import report_degraded
 from usd_ros_bridge.planning.physics.filters import plan_filters, plan_groups
 from usd_ros_bridge.planning.physics.mass import (
     MasslessRule,
@@ -48,7 +49,6 @@ from usd_ros_bridge.planning.physics.mass import (
 from usd_ros_bridge.planning.physics.scene_joints import plan_joints
 from usd_ros_bridge.planning.physics.sensors import plan_sensors
 from usd_ros_bridge.planning.physics.tendons import plan_sites, plan_tendons, plan_wraps
-from usd_ros_bridge.planning.physics.unmapped import report_unmapped
 from usd_ros_bridge.planning.plan_scene import pose_tracks
 from usd_ros_bridge.planning.robot_selection import selects_robots
 from usd_ros_bridge.planning.served_contexts import serve_contexts
@@ -324,7 +324,7 @@ def _plan(
     report_nested(kinematics, index, findings)
     report_compounds(physics, findings)
     report_materials(physics, shapes, findings)
-    report_unmapped(records, physics, findings)
+    report_degraded(records, physics, findings, engine=options.engine, solvers=solvers)
     apart_bodies, apart_colliders = plan_filters(
         physics, table, kinematics, bodies, joints, shapes.colliders, plan, index, solvers, findings
     )

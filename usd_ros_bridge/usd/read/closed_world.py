@@ -103,18 +103,24 @@ class NameCheck:
         self._known: dict[tuple[tuple[str, ...], AppliedNames], tuple[Diagnostic, ...]] = {}
 
     def check(
-        self, prim: Usd.Prim, path: str, source: PrimProperties | None, applied: AppliedNames
+        self,
+        prim: Usd.Prim,
+        path: str,
+        authored: Sequence[str],
+        source: PrimProperties | None,
+        applied: AppliedNames,
     ) -> list[Diagnostic]:
         """Return what is wrong with the names of a prim.
 
         Args:
             prim: The prim.
             path: Its path.
+            authored: Its authored property names.
             source: Its properties, if they are at hand: other prims of the same specs have the same names.
             applied: What it may author.
         """
         namespaces = applied.namespaces
-        names = _authored(prim, namespaces) if source is None else _remembered(prim, source, namespaces)
+        names = _within(authored, namespaces) if source is None else _remembered(authored, source, namespaces)
         if not names and not applied.unknown:
             return []
         key = (names, applied)
@@ -130,14 +136,33 @@ class NameCheck:
         return [replace(each, path=path) for each in found if not _is_on_purpose(prim, each)]
 
 
-def _authored(prim: Usd.Prim, namespaces: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple([name for name in prim.GetAuthoredPropertyNames() if name.startswith(namespaces)])
+def authored_names(prim: Usd.Prim, source: PrimProperties | None) -> Sequence[str]:
+    """Return the names of a prim's authored properties.
+
+    Args:
+        prim: The prim.
+        source: Its properties, if they are at hand: other prims of the same specs have the same names.
+    """
+    if source is None:
+        names: Sequence[str] = prim.GetAuthoredPropertyNames()
+        return names
+    known: Sequence[str] | None = source.recall(authored_names)
+    if known is None:
+        known = prim.GetAuthoredPropertyNames()
+        source.remember(authored_names, known)
+    return known
 
 
-def _remembered(prim: Usd.Prim, source: PrimProperties, namespaces: tuple[str, ...]) -> tuple[str, ...]:
+def _within(names: Sequence[str], namespaces: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple([name for name in names if name.startswith(namespaces)])
+
+
+def _remembered(
+    authored: Sequence[str], source: PrimProperties, namespaces: tuple[str, ...]
+) -> tuple[str, ...]:
     names: tuple[str, ...] | None = source.recall(NameCheck)
     if names is None:
-        names = _authored(prim, namespaces)
+        names = _within(authored, namespaces)
         source.remember(NameCheck, names)
     return names
 

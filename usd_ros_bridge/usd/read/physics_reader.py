@@ -39,6 +39,7 @@ from usd_ros_bridge.usd.read.materials import (
     contact_materials,
     read_skin,
 )
+from usd_ros_bridge.usd.read.opinion_reader import OpinionReader
 from usd_ros_bridge.usd.read.properties import (
     PREDICATE,
     FieldReader,
@@ -318,6 +319,7 @@ class PhysicsReader:
         self._prims = prims
         self._reader = FieldReader(self.diagnostics, prims.pause)
         self.actuators = ActuatorReader(prims, self._reader)
+        self.opinions = OpinionReader(prims)
         self._kind_of = kind_of
         self._geometries: list[_Geometry] = []
         self._cameras: dict[str, PrimProperties] = {}
@@ -440,6 +442,7 @@ class PhysicsReader:
             sites=sites,
             wrapped=wrapped,
             keyframes=tuple(self.actuators.keyframes),
+            opinions=self.opinions.found,
             origin=self._origin(),
             diagnostics=tuple(dict.fromkeys(self.diagnostics)),
         )

@@ -19,12 +19,13 @@ from usd_ros_bridge.model.diagnostics import (
     Diagnostic,
     internal_fault,
 )
+from usd_ros_bridge.model.physics_records import Opinions
 from usd_ros_bridge.model.records import Record, TopicRecord
 from usd_ros_bridge.model.stage import Pause, PlainLinkRecord, StageMetrics, StageRecords, ValueTrackRecord
 from usd_ros_bridge.options import ReadOptions
 from usd_ros_bridge.process_settings import gc_paused
 from usd_ros_bridge.usd.population import WITH_INACTIVE, left_out
-from usd_ros_bridge.usd.read.closed_world import AppliedNames, NameCheck, applied_names
+from usd_ros_bridge.usd.read.closed_world import AppliedNames, NameCheck, applied_names, authored_names
 from usd_ros_bridge.usd.read.composition import arc_diagnostics, composition_diagnostics
 from usd_ros_bridge.usd.read.instances import RobotModel, can_be_repeated, has_relocates, relationships
 from usd_ros_bridge.usd.read.joint_reader import (
@@ -454,10 +455,13 @@ class _Walk:
 
     def _read_prim(self, prim: Usd.Prim, path: str, source: PrimProperties | None, kind: Kind) -> None:
         self.order[path] = len(self.order)
-        self.diagnostics += self._names.check(prim, path, source, kind.names)
+        names = authored_names(prim, source)
+        self.diagnostics += self._names.check(prim, path, names, source, kind.names)
         self.diagnostics += [_plugin_fault(path, fault) for fault in kind.faults]
-        if kind.physics is not None and self._physics_here is not None:
-            self._physics_here.visit(prim, path, kind.physics)
+        if self._physics_here is not None:
+            self._physics_here.opinions.see(prim, path, names, source)
+            if kind.physics is not None:
+                self._physics_here.visit(prim, path, kind.physics)
         if path.startswith(self._instancer):
             kind = _without_physics(kind)
         elif kind.is_instancer:
@@ -523,6 +527,8 @@ class _Walk:
         if self._physics_here is not None:
             for path, (prim, memo) in zip(paths[1:], below, strict=True):
                 kind = memo.of_specs[Kind].physics
+                opinions = memo.of_specs.get(Opinions) or memo.of_reading.get(Opinions)
+                self._physics_here.opinions.add(path, opinions)
                 if kind is not None:
                     self._physics_here.visit(prim, path, kind, memo)
 
