@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from pxr import Gf, Sdf, Usd
 
-FAMILIES: Final = re.compile(r"(Physics|Physx|Newton|Mjc|Omni|Isaac)\w*")
+FAMILIES: Final = re.compile(r"(Physics|Physx|Newton|Mjc|OmniPhysics|Isaac)\w*")
 """Names of schemas of physics."""
 
 NAMESPACES: Final = re.compile(
