@@ -167,6 +167,7 @@ setup(
             "mcap",
             "trimesh",
             "websockets",
+            "newton-usd-schemas",
         ],
     },
     zip_safe=False,

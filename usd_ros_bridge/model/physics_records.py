@@ -31,11 +31,13 @@ class Opinions:
     """What a prim authors that engines may not simulate; see `model.ledger`.
 
     Attributes:
+        type_name: Type of the prim.
         schemas: Prim type and applied API schemas that an engine does not simulate.
         values: Authored value by USD name, as plain values: () for relationships, None for long arrays and types that
             have no plain form.
     """
 
+    type_name: str = ""
     schemas: tuple[str, ...] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
 

@@ -27,6 +27,7 @@ from builders.stage_text import (
     world,
 )
 from case_tables import each_case
+from usd_ros_bridge.model.diagnostics import grouped
 from usd_ros_bridge.model.physics import Mimic, PhysicsScene
 
 
@@ -243,6 +244,14 @@ def geared(
     )
 
 
+@each_case(("content", "apart"), [("", True), ("bool physics:collisionEnabled = 1", False)])
+def test_bodies_of_gears_do_not_collide(content: str, *, apart: bool) -> None:
+    scene = scene_of(geared("float physics:gearRatio = 2", content))
+    names = [each.path.rpartition("/")[2] for each in scene.bodies]
+    pairs = [{names[a], names[b]} for a, b in scene.apart_bodies]
+    assert ({"a", "b"} in pairs) is apart
+
+
 @each_case(
     ("options", "leader", "multiplier"),
     [
@@ -423,13 +432,12 @@ def degraded(text: str) -> list[tuple[str, str]]:
     return [(each.path, each.attribute) for each in found]
 
 
-def test_lost_features_of_bodies_are_one_warning_for_all() -> None:
+def test_lost_features_of_bodies_are_a_warning_for_each() -> None:
     locked = "int physxRigidBody:lockedPosAxis = 4"
     text = robot(*(link(name, locked) for name in "abcd"), link("e", "int physxRigidBody:lockedPosAxis = 0"))
-    assert degraded(text) == [("/World/robot/a", "physxRigidBody:lockedPosAxis")]
-    (finding,) = findings(plan_text(text), "1.4.degraded")
-    assert "'4' is not simulated" in finding.message
-    assert "also 3 more: /World/robot/b, /World/robot/c, ..." in finding.message
+    assert degraded(text) == [(f"/World/robot/{name}", "physxRigidBody:lockedPosAxis") for name in "abcd"]
+    (group,) = grouped(findings(plan_text(text), "1.4.degraded"))
+    assert group.message.endswith("on 4 prims: /World/robot/a, /World/robot/b, /World/robot/c, ...")
 
 
 AXIS = "physxJointAxis:angular"

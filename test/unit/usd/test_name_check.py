@@ -1,7 +1,7 @@
 """Names that no schema has, and attributes without their schema: found with what was meant, and nothing else is.
 
 The lists of names come from the schemas' own files: the generated schema of the Ros family, and the facts of
-test/assets/solver_schemas.json.
+test/assets/schemas/.
 """
 
 from __future__ import annotations
@@ -23,14 +23,18 @@ from case_tables import each_case
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.property_names import KNOWN, ROS_RECORDS, near_misses, suggestions
-from usd_ros_bridge.planning.physics import unmapped
+from usd_ros_bridge.planning.physics import degradation
 from usd_ros_bridge.usd import open_stage, quiet, read_stage
 from usd_ros_bridge.usd.read.stage_reader import SCHEMAS
 from usd_ros_bridge.usd.schemas import DIRECTORY
 
-SOLVERS: dict[str, dict[str, Any]] = json.loads((ASSETS / "solver_schemas.json").read_text(encoding="utf-8"))[
-    "schemas"
-]
+SOLVERS: dict[str, dict[str, Any]] = {
+    schema: facts
+    for library in ("mjc", "newton")
+    for schema, facts in json.loads((ASSETS / "schemas" / f"{library}.json").read_text(encoding="utf-8"))[
+        "schemas"
+    ].items()
+}
 LAYERS = sorted(
     path
     for folder in (ASSETS, EXAMPLES)
@@ -295,7 +299,7 @@ PHYSX_NAMES = [
 
 
 def test_a_name_that_a_solvers_schema_has_is_no_typing_error() -> None:
-    assert [name for name in (*SOLVER_NAMES, *PHYSX_NAMES) if unmapped.misspelt([name])] == []
+    assert [name for name in (*SOLVER_NAMES, *PHYSX_NAMES) if degradation.misspelt([name])] == []
 
 
 @given(st.sampled_from(sorted(KNOWN)), st.data())

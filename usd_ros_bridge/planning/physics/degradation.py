@@ -40,6 +40,7 @@ _UNKNOWN: Final = "no schema that the bridge knows has this attribute"
 _REMEDY: Final = "do not rely on it"
 _INSTANCES: Final = ("angular", "linear", *AXES)
 _FRICTION: Final = ("newton:friction", "mjc:frictionloss")
+_JOINT_FRICTION: Final = "physxJoint:jointFriction"
 _OF_AXIS: Final = "physxJointAxis:"
 _SURFACE: Final = ("physxSurfaceVelocity:surfaceVelocity", "physxSurfaceVelocity:surfaceAngularVelocity")
 
@@ -96,8 +97,9 @@ def report_degraded(
             if each.code != WRONG_TYPE or (path, each.attribute) not in faults
         ]
     findings.extend(found)
-    _report_friction(records, findings)
-    _report_surfaces(records, physics, findings)
+    if engine == "mujoco":
+        _report_friction(records, findings)
+        _report_surfaces(records, physics, findings)
 
 
 # --- Opinions against the ledger ------------------------------------------------------------------------------------
@@ -109,7 +111,8 @@ def _judge(opinions: Opinions, engine: Engine, solvers: Sequence[str]) -> Iterat
         treatment = None if row is None else row.engines[engine]
         if treatment is not None and treatment.is_degraded and not treatment.code:
             message = f"{treatment.state}: {treatment.effect}"
-            yield _degraded("apiSchemas", message, treatment.state, quoted(schema))
+            attribute = "" if schema == opinions.type_name else "apiSchemas"
+            yield _degraded(attribute, message, treatment.state, quoted(schema))
     for name, value in opinions.values.items():
         rows = ledger().properties(name)
         if not rows:
@@ -266,7 +269,7 @@ _FITS: Final[Mapping[str, Callable[[Any], bool]]] = {
 
 def fits(value: Any, type_name: str) -> bool:
     """Return whether a plain value has the type of a schema's property: () of relationships, None of long arrays."""
-    if type_name == "rel" or value == ():
+    if type_name == "rel":
         return isinstance(value, tuple) and not value
     if type_name.endswith("[]"):
         return isinstance(value, tuple)
@@ -285,7 +288,8 @@ def _report_friction(records: StageRecords, findings: DiagnosticCollector) -> No
             for name, instead in _joint_friction(record.solver_attributes):
                 found.setdefault((name, instead), {})[record.path] = record.solver_attributes[name]
     for (name, instead), prims in sorted(found.items()):
-        degraded(findings, prims, name, instead, reason="approximated")
+        reason: Reason = "not implemented" if name == _JOINT_FRICTION else "approximated"
+        degraded(findings, prims, name, instead, reason=reason)
 
 
 def _joint_friction(authored: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -299,11 +303,9 @@ def _joint_friction(authored: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         static = authored.get(name.replace(":dynamicFrictionEffort", ":staticFrictionEffort"))
         if static is not None and static != authored[name]:
             yield name, "the static friction acts at rest and in motion"
-    if authored.get("physxJoint:jointFriction") and not (
-        axes or any("staticFriction" in name for name in authored)
-    ):
+    if authored.get(_JOINT_FRICTION) and not (axes or any("staticFriction" in name for name in authored)):
         yield (
-            "physxJoint:jointFriction",
+            _JOINT_FRICTION,
             "the joint has no friction that grows with the forces that it transmits",
         )
 

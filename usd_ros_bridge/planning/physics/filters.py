@@ -59,6 +59,7 @@ def plan_filters(
     """
     articulations = _Articulations(table, kinematics, index)
     bodies = _jointed(scene_bodies, joints, colliders, _links_without_mass(plan), findings)
+    bodies |= _geared(index, table)
     budget = _Budget(findings)
     for record in index.records.articulation_roots:
         authored = physics.body_solver_attributes.get(record.path, {})
@@ -82,6 +83,21 @@ def plan_filters(
                 found = (_pair(a, b) for a, b in product(*ends) if a != b)
                 (bodies if of_bodies else pairs).update(found)
     return tuple(sorted(bodies)), tuple(sorted(pairs))
+
+
+def _geared(index: StageIndex, table: BodyTable) -> set[tuple[int, int]]:
+    """Return the pairs of bodies that gears and racks keep apart, as all joints of UsdPhysics do."""
+    pairs = set()
+    for gear in index.records.gears:
+        if fallback(gear, "enabled") and not fallback(gear, "collision_enabled"):
+            ends = [
+                table.indices[path]
+                for path in (*(gear.body0 or ()), *(gear.body1 or ()))
+                if path in table.indices
+            ]
+            if len(set(ends)) == 2:
+                pairs.add(_pair(ends[0], ends[-1]))
+    return pairs
 
 
 def _jointed(

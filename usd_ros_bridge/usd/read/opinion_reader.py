@@ -54,7 +54,7 @@ class OpinionReader:
             opinions = _NOTHING
             if looked_at or schemas:
                 values = self._values(path, prim, looked_at, source) if looked_at else {}
-                opinions = Opinions(schemas=schemas, values=values)
+                opinions = Opinions(type_name=str(info.GetTypeName()), schemas=schemas, values=values)
             if source is not None:
                 source.remember(Opinions, opinions, prefixes=_prefixes())
         self.add(path, opinions)

@@ -239,6 +239,14 @@ ROS: Final = ("contexts", "topics", "services", "actions", "frames", "controller
 """Collections of StageRecords whose prims have Ros*API schemas."""
 
 
+GRAPH_TYPES: Final = frozenset({"OmniGraph", "ComputeGraph"})
+"""Prim types of Isaac Sim's execution graphs, today's and that of older files."""
+
+KEPT_ELEMENTS: Final = "/Geometry/custom"
+"""Where urdf-usd-converter keeps the elements of a URDF that USD has no schema for: `gazebo`, `ros2_control`."""
+
+_SHOWN_GRAPHS: Final = 3
+
 URDF_CONVERTER: Final = "URDF USD Converter"
 """How `creator` begins in the customLayerData of what urdf-usd-converter writes."""
 
@@ -262,6 +270,7 @@ class Kind(NamedTuple):
     physics: PhysicsKind | None
     sensors: tuple[str, ...]
     names: AppliedNames
+    is_graph: bool = False
     faults: tuple[str, ...] = ()
 
 
@@ -381,6 +390,7 @@ class _Walk:
         self.value_tracks: list[ValueTrackRecord] = []
         self.diagnostics: list[Diagnostic] = []
         self.originals: dict[str, str] = {}
+        self.graphs: list[str] = []
         self.mjc_angle = ""
         self._bodies: set[str] = set()
         self._left_out: list[Usd.Prim] = []
@@ -462,6 +472,8 @@ class _Walk:
             self._physics_here.opinions.see(prim, path, names, source)
             if kind.physics is not None:
                 self._physics_here.visit(prim, path, kind.physics)
+        if kind.is_graph or path.endswith(KEPT_ELEMENTS):
+            self.graphs.append(path)
         if path.startswith(self._instancer):
             kind = _without_physics(kind)
         elif kind.is_instancer:
@@ -522,6 +534,9 @@ class _Walk:
         paths = [root + suffix for suffix in model.suffixes]
         self.order.update(zip(paths, count(self.order[root])))
         self.xform_children += [root + suffix for suffix in model.xform_children]
+        if self.graphs:
+            of_model = [each for each in self.graphs if each.startswith(f"{model.root}/")]
+            self.graphs += [root + each[len(model.root) :] for each in of_model]
         for collection, of_robot in model.instance(paths):
             self.found[collection] += of_robot
         if self._physics_here is not None:
@@ -610,6 +625,7 @@ def _kind_of(prim: Usd.Prim, type_name: str, applied: tuple[str, ...]) -> Kind:
         schemas.append(("gears", GEAR_TYPES[type_name]))
     joint = joint_kind(prim, applied)
     is_scene = prim.IsA(UsdPhysics.Scene)
+    is_graph = type_name in GRAPH_TYPES
     sensors = sensor_schemas(applied, type_name)
     return Kind(
         schemas=tuple(schemas),
@@ -634,6 +650,7 @@ def _kind_of(prim: Usd.Prim, type_name: str, applied: tuple[str, ...]) -> Kind:
             foreign=foreign,
             records=plugin_records,
         ),
+        is_graph=is_graph,
         faults=tuple(filter(None, faults.values())),
     )
 
@@ -659,6 +676,34 @@ def _plugin_fault(path: str, fault: str) -> Diagnostic:
         message=f"{fault}; the controller is left out",
         remedy=PLUGIN_REMEDY,
     )
+
+
+def _graph_diagnostics(stage: Usd.Stage, paths: Sequence[str]) -> Iterator[Diagnostic]:
+    """Yield one remark about all interfaces in another form than the REP's: they are not read."""
+    graphs = [path for path in paths if not path.endswith(KEPT_ELEMENTS)]
+    kept = [
+        str(child.GetPath())
+        for path in paths
+        if path.endswith(KEPT_ELEMENTS)
+        for child in stage.GetPrimAtPath(path).GetFilteredChildren(PREDICATE)
+    ]
+    parts = [
+        f"{len(found)} {what} not read: {', '.join(found[:_SHOWN_GRAPHS])}"
+        f"{', ...' if len(found) > _SHOWN_GRAPHS else ''}"
+        for found, what in (
+            (graphs, "OmniGraph graphs are" if len(graphs) > 1 else "OmniGraph graph is"),
+            (kept, "elements of a robot file are" if len(kept) > 1 else "element of a robot file is"),
+        )
+        if found
+    ]
+    if parts:
+        yield Diagnostic(
+            code="2.graph",
+            severity="info",
+            path=(graphs or kept)[0],
+            message="; ".join(parts),
+            remedy="apply the Ros*API schemas to the robot: usd_ros_bridge scaffold writes them",
+        )
 
 
 def _without_physics(kind: Kind) -> Kind:
@@ -792,6 +837,7 @@ def _read(stage: Usd.Stage, asset: str, prims: PrimReader, walk: _Walk) -> Stage
         diagnostics=(
             *diagnostics,
             *walk.diagnostics,
+            *_graph_diagnostics(stage, walk.graphs),
             *arc_diagnostics(stage, walk.paths(ROS), walk.paths(("bodies", "joints")), walk.originals),
         ),
         **{name: tuple(found) for name, found in walk.found.items()},
