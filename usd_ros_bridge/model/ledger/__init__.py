@@ -24,7 +24,16 @@ from typing import Any, Final, Literal, cast, get_args
 from usd_ros_bridge.model.diagnostics import Reason
 from usd_ros_bridge.options import Engine
 
-LIBRARIES: Final = ("usd_physics", "newton", "mjc", "physx", "physx_addition", "omni_deformable", "isaac")
+LIBRARIES: Final = (
+    "usd_physics",
+    "newton",
+    "mjc",
+    "physx",
+    "physx_addition",
+    "omni_deformable",
+    "isaac",
+    "others",
+)
 """Names of the CSV files."""
 
 ENGINES: Final[tuple[Engine, ...]] = get_args(Engine)
