@@ -304,20 +304,20 @@ class DiagnosticGroup:
     @property
     def where(self) -> str:
         """Prim and property, as in a diagnostic; more of them with their number."""
-        names = self.attributes[0] if self.attributes else ""
-        if len(self.attributes) > 1:
-            names += f" and {len(self.attributes) - 1} more attributes"
-        path = self.first.path
-        return f"{path}.{names}" if path and names else names or path
+        first = self.first
+        names = first.attribute
+        # A schema says more than the attribute that applies it.
+        if first.value and (self.count == 1 or names == "apiSchemas"):
+            names = f"{names} = {first.value}" if names else first.value
+        others = len(self.attributes) - 1
+        if others > 0:
+            names += f" and {others} more attribute{'' if others == 1 else 's'}"
+        return f"{first.path}.{names}" if first.path and names else names or first.path
 
     @property
     def message(self) -> str:
-        """The message; of a single diagnostic with the authored value, of several with the first prims."""
+        """The message; of diagnostics about several prims with the first ones."""
         first = self.first
-        if not first.reason:
-            return first.message
-        if self.count == 1:
-            return f"{first.value} is {first.message}" if first.value else first.message
         if len(self.paths) == 1:
             return first.message
         shown = ", ".join(self.paths[:_MAX_SHOWN])
@@ -325,10 +325,8 @@ class DiagnosticGroup:
         return f"{first.message}; on {len(self.paths)} prims: {shown}{more}"
 
     def __str__(self) -> str:
-        if self.count == 1 and not self.first.value:
-            return str(self.first)
-        attribute = self.where.removeprefix(f"{self.first.path}.")
-        return str(replace(self.first, attribute=attribute, message=self.message, value=""))
+        attribute = self.where.removeprefix(self.first.path).removeprefix(".")
+        return str(replace(self.first, attribute=attribute, message=self.message))
 
 
 def grouped(diagnostics: Iterable[Diagnostic]) -> list[DiagnosticGroup]:

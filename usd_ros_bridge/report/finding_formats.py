@@ -49,7 +49,9 @@ _ANCHORS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("1.3.collision_group", "1.3.point_instancer", "2.10"), _JOINTS),
     **dict.fromkeys(("1.3.joint.break", "1.3.joint.distance", "1.3.joint.solver"), _PHYSICS),
     "1.4": _SENSORS,
-    **dict.fromkeys(("1.4.degraded", "1.4.type", "1.4.camera", "1.4.ext_physics"), "what-is-not-simulated-14"),
+    **dict.fromkeys(
+        ("1.4.degraded", "1.4.type", "1.4.camera", "1.4.ext_physics"), "what-is-not-simulated-14"
+    ),
     "2.1": "contexts-21",
     **dict.fromkeys(("2.2", "2.3", "2.4", "2.5", "2.6", "2.9", "2.7.offered", "2.graph"), _INTERFACES),
     **dict.fromkeys(("2.7", "2.8", "isaac"), _FRAMES),

@@ -18,10 +18,14 @@ def test_graphs_of_a_stage_are_one_remark_with_the_first_three() -> None:
 
 def test_graphs_of_robots_that_are_composed_alike_are_all_counted() -> None:
     robot = prim("Xform", "_robot", "RosContextAPI", GRAPH).replace("def Xform", "class Xform", 1)
-    names = "".join(
-        f'def "r{number}" (references = </_robot>) {{ string ros:context:namespace = "r{number}" }}\n'
-        for number in range(4)
-    ).replace("{ string", "{\n string").replace(" }", "\n}")
+    names = (
+        "".join(
+            f'def "r{number}" (references = </_robot>) {{ string ros:context:namespace = "r{number}" }}\n'
+            for number in range(4)
+        )
+        .replace("{ string", "{\n string")
+        .replace(" }", "\n}")
+    )
     (found,) = findings(plan_text(robot + world(names)), "2.graph")
     assert found.message.startswith("4 OmniGraph graphs are not read: /World/r0/Graph, /World/r1/Graph")
 

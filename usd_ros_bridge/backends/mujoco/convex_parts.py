@@ -33,17 +33,14 @@ from usd_ros_bridge.backends.mujoco.mujoco_options import MujocoOptions
 from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder
 from usd_ros_bridge.model.physics import Box, Collider, Mesh, Shape, Sphere
 from usd_ros_bridge.process_settings import user_cache
+from usd_ros_bridge.spatial.convexity import FLAT, flatness, is_convex
 from usd_ros_bridge.spatial.transforms import FloatArray, quaternion_conjugate, rotate
 from usd_ros_bridge.spatial.transforms import pose as make_pose
 
-_FLAT = 1e-4
-"""Thickness over extent below which a mesh is flat and has no hull."""
 _PLATE = 1e-3
 """m: thickness of the plate of a flat mesh on a body that moves."""
 _STEEPEST = 0.1
 """Least cosine between the normals of a terrain and the vertical: 84 degrees."""
-_CONVEX = 0.99
-"""Share of its hull that a convex mesh fills."""
 MOST_PRISMS = 10_000
 """Most triangles of a static mesh that collides triangle by triangle."""
 
@@ -84,12 +81,12 @@ def convex_parts(builder: SpecBuilder, collider: Collider, mesh: Mesh, *, static
         return [_bounding_sphere(used)]
     if mesh.approximation == "boundingCube":
         return [_bounding_box(used)]
-    thin = _flatness(used)
+    thin = flatness(used)
     if thin is not None:
         return _flat_parts(builder, collider, mesh, thin, static=static)
     if mesh.approximation == "convexDecomposition":
         return _decomposed(builder, collider, mesh)
-    if mesh.approximation in ("none", "meshSimplification") and not _is_convex(points, triangles, used):
+    if mesh.approximation in ("none", "meshSimplification") and not is_convex(points, triangles):
         if static and len(triangles) <= MOST_PRISMS:
             return _prisms(points, triangles, _downwards(builder, collider, mesh))
         if static:
@@ -100,12 +97,6 @@ def convex_parts(builder: SpecBuilder, collider: Collider, mesh: Mesh, *, static
                 "decomposed into convex parts",
             )
             return _decomposed(builder, collider, mesh)
-        report_shape(
-            builder,
-            path,
-            f"a mesh that moves cannot collide as it is (approximation {mesh.approximation}): its convex hull does; "
-            "author convexDecomposition to keep its hollows",
-        )
     return [ConvexPart(mesh)]
 
 
@@ -121,14 +112,6 @@ def _bounding_box(points: FloatArray) -> ConvexPart:
     return ConvexPart(Box((x, y, z)), pose=make_pose(0.5 * (low + high)), faithful=False)
 
 
-def _flatness(points: FloatArray) -> FloatArray | None:
-    """Return the normal of points in a plane, or of a plane through points on a line; None for others."""
-    centered = points - points.mean(axis=0)
-    _, _, axes = np.linalg.svd(centered[:: max(1, len(centered) // 5000)], full_matrices=False)
-    extents = np.ptp(centered @ axes.T, axis=0)
-    return axes[2] if extents[2] <= _FLAT * max(extents[0], 1e-12) else None
-
-
 def _flat_parts(
     builder: SpecBuilder, collider: Collider, mesh: Mesh, normal: FloatArray, *, static: bool
 ) -> list[ConvexPart]:
@@ -138,29 +121,6 @@ def _flat_parts(
         return [ConvexPart(shape, pose=pose, faithful=False) for shape, pose in found]
     used = np.asarray(mesh.points, dtype=np.float64)[np.unique(mesh.triangles)]
     return [ConvexPart(extruded(used + 0.5 * _PLATE * normal, normal, _PLATE), faithful=False)]
-
-
-def _is_convex(points: FloatArray, triangles: NDArray[np.int32], used: FloatArray) -> bool:
-    """Return whether a mesh is its own convex hull: closed, without a point above any of its triangles."""
-    corners = points[triangles]
-    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-    lengths = np.linalg.norm(normals, axis=1)
-    # An open mesh is hollow from one side; so is a room, whose triangles face inwards.
-    if np.linalg.norm(normals.sum(axis=0)) > (1.0 - _CONVEX) * lengths.sum():
-        return False
-    proper = lengths > 0.0
-    normals, origins = normals[proper] / lengths[proper, None], corners[proper, 0]
-    size = float(np.linalg.norm(np.ptp(used, axis=0)))
-    above = _farthest(used, normals) - np.einsum("ij,ij->i", normals, origins)
-    return not bool(np.any(above > 0.5 * (1.0 - _CONVEX) * size))
-
-
-def _farthest(points: FloatArray, normals: FloatArray) -> FloatArray:
-    """Return the extent of the points along each normal, a block of normals at a time."""
-    block = max(1, 4_000_000 // max(1, len(points)))
-    return np.concatenate(
-        [(normals[i : i + block] @ points.T).max(axis=1) for i in range(0, len(normals), block)]
-    )
 
 
 def _prisms(points: FloatArray, triangles: NDArray[np.int32], down: FloatArray | None) -> list[ConvexPart]:
@@ -179,7 +139,7 @@ def _prisms(points: FloatArray, triangles: NDArray[np.int32], down: FloatArray |
     return [
         ConvexPart(extruded(corner, normal / length if down is None else -down, depth), faithful=False)
         for corner, normal, length in zip(corners, normals, lengths.tolist(), strict=True)
-        if length > (_FLAT * extent) ** 2
+        if length > (FLAT * extent) ** 2
     ]
 
 
@@ -218,7 +178,7 @@ def _decomposed(builder: SpecBuilder, collider: Collider, mesh: Mesh) -> list[Co
     )
     if len(hulls) == 1:
         return [ConvexPart(hulls[0])]
-    return [ConvexPart(hull, faithful=False) for hull in hulls if _flatness(hull.points) is None]
+    return [ConvexPart(hull, faithful=False) for hull in hulls if flatness(hull.points) is None]
 
 
 def report_shape(builder: SpecBuilder, path: str, message: str) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.errors import MAX_CANDIDATES, nearest, quoted
-from usd_ros_bridge.model.diagnostics import DiagnosticCollector
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector, degraded
 from usd_ros_bridge.model.records import JointRecord, JointType, fallback
 from usd_ros_bridge.planning.contexts import Context, Contexts
 from usd_ros_bridge.planning.kinematics.dofs import count_dofs
@@ -115,11 +115,13 @@ def _usable_kind(record: JointRecord, findings: DiagnosticCollector, *, excluded
     """Return a joint's kind, None where it can be no edge; `findings` take why."""
     kind = KINDS.get(record.type_name)
     if kind is None:
-        findings.warning(
-            "1.3.joint.type",
-            record.path,
-            f"{quoted(record.type_name)} is no joint of UsdPhysics; it makes no edge",
-            f"use one of {', '.join(KINDS)}",
+        degraded(
+            findings,
+            {record.path: record.type_name},
+            "",
+            "UsdPhysics has no joint of this type; it connects nothing",
+            code="1.3.joint.type",
+            remedy=f"use one of {', '.join(KINDS)}",
         )
         return None
     if record.enabled is False:

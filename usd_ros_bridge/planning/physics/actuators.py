@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final, Literal
 
 from usd_ros_bridge.errors import quoted
-from usd_ros_bridge.model.diagnostics import DiagnosticCollector
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector, degraded
 from usd_ros_bridge.model.physics import WORLD_BODY, Actuator, Body, Dof, Drive, Site, Tendon
 from usd_ros_bridge.model.physics import Joint as SceneJoint
 from usd_ros_bridge.model.physics_records import MjcActuatorRecord, NewtonActuatorRecord, PhysicsRecords

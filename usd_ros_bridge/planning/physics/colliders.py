@@ -16,8 +16,11 @@ from usd_ros_bridge.model.diagnostics import DiagnosticCollector, degraded
 from usd_ros_bridge.model.physics import (
     DEFAULT_MATERIAL,
     WORLD_BODY,
+    Body,
     Collider,
     ContactMaterial,
+    Joint,
+    Mesh,
     Plane,
     Visual,
 )
@@ -42,8 +45,11 @@ from usd_ros_bridge.planning.physics.shapes import (
 )
 from usd_ros_bridge.planning.physics.volumes import MassModel
 from usd_ros_bridge.planning.stage_index import MAX_MAGNITUDE, StageIndex, as_poses
+from usd_ros_bridge.spatial.convexity import flatness, is_convex
 from usd_ros_bridge.spatial.transforms import FloatArray, compose, relative, to_matrix
 
+_AS_AUTHORED: Final = ("none", "meshSimplification")
+"""Approximations of meshes that keep their hollows, where they do not move."""
 _MUJOCO_MIXES: Final = {"friction_combine": "max", "restitution_combine": "max"}
 """How MuJoCo combines what two colliders say, which is what MjcCollisionAPI is authored for."""
 _MUJOCO_MATERIAL: Final = ContactMaterial(static_friction=1.0, dynamic_friction=1.0)
@@ -372,6 +378,44 @@ def report_compounds(physics: PhysicsRecords, findings: DiagnosticCollector) -> 
     findings.info(
         "1.3.collision_api", next(iter(compounds)), message, "apply it to the gprims, as UsdPhysics has it"
     )
+
+
+def report_hulls(
+    shapes: SceneShapes, bodies: Sequence[Body], joints: Sequence[Joint], findings: DiagnosticCollector
+) -> None:
+    """Report meshes that move and are not convex: engines collide their convex hulls (REP 0158 section 1.4)."""
+    static = {WORLD_BODY, *(row for row, body in enumerate(bodies) if body.kinematic)}
+    # Parents come before their children.
+    for joint in joints:
+        if joint.type == "fixed" and joint.body0 in static:
+            static.add(joint.body1)
+    known: dict[int, bool] = {}
+    found: dict[str, str] = {}
+    for collider in shapes.colliders:
+        mesh = collider.shape
+        if collider.body in static or not isinstance(mesh, Mesh) or mesh.approximation not in _AS_AUTHORED:
+            continue
+        if id(mesh) not in known:
+            known[id(mesh)] = _is_hollow(mesh)
+        if known[id(mesh)]:
+            found[collider.path] = mesh.approximation
+    degraded(
+        findings,
+        found,
+        "physics:approximation",
+        "the convex hull of a mesh that moves collides",
+        reason="approximated",
+        remedy="author convexDecomposition to keep its hollows",
+    )
+
+
+def _is_hollow(mesh: Mesh) -> bool:
+    """Return whether a mesh has a convex hull and is not that hull. Flat meshes have none: they collide as plates."""
+    points, triangles = np.asarray(mesh.points, dtype=np.float64), np.asarray(mesh.triangles)
+    used = points[np.unique(triangles)] if len(triangles) else points[:0]
+    if len(used) < 3 or not np.all(np.isfinite(used)) or flatness(used) is not None:
+        return False
+    return not is_convex(points, triangles)
 
 
 def report_materials(physics: PhysicsRecords, shapes: SceneShapes, findings: DiagnosticCollector) -> None:

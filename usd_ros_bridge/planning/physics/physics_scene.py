@@ -34,6 +34,7 @@ from usd_ros_bridge.planning.physics.colliders import (
     SceneShapes,
     plan_shapes,
     report_compounds,
+    report_hulls,
     report_materials,
     report_misplaced_masses,
 )
@@ -325,6 +326,7 @@ def _plan(
     report_nested(kinematics, index, findings)
     report_compounds(physics, findings)
     report_materials(physics, shapes, findings)
+    report_hulls(shapes, bodies, joints, findings)
     report_degraded(records, physics, findings, engine=options.engine, solvers=solvers)
     apart_bodies, apart_colliders = plan_filters(
         physics, table, kinematics, bodies, joints, shapes.colliders, plan, index, solvers, findings

@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 
 from usd_ros_bridge.errors import quoted
-from usd_ros_bridge.model.diagnostics import DiagnosticCollector
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector, degraded
 from usd_ros_bridge.model.physics import WORLD_BODY, Dof, Drive, Mimic
 from usd_ros_bridge.model.physics import Joint as SceneJoint
 from usd_ros_bridge.model.physics_records import PhysicsRecords

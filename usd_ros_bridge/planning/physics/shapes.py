@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.errors import quoted
-from usd_ros_bridge.model.diagnostics import DiagnosticCollector
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector, degraded
 from usd_ros_bridge.model.physics import (
     Approximation,
     Box,
