@@ -165,7 +165,7 @@ def diff(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Print what differs in ROS interfaces, controllers, joints and frames between OLD and NEW.
+    """Print what differs in ROS interfaces, controllers, joints and frames, and what is not simulated.
 
     Without NEW, compare two variants of OLD. The exit status is 0 if nothing differs, 1 if something does, and 2
     if they cannot be compared.
@@ -190,7 +190,9 @@ def diff(
 
 def _plan_side(asset: str, variants: tuple[str, ...], options: dict[str, Any]) -> BridgePlan:
     read, plan_options = split_options({**options, "variants": variants})
-    return load_asset(asset, read_options=read, plan_options=plan_options, catalog=installed_types())
+    return load_asset(
+        asset, read_options=read, plan_options=plan_options, catalog=installed_types(), physics=True
+    )
 
 
 @click.command()

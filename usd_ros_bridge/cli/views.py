@@ -627,6 +627,18 @@ def print_difference(found: PlanDifference, console: Console) -> None:
             console.print(_difference_line(item), soft_wrap=True)
             for field in item.fields:
                 console.print(_field_line(field), soft_wrap=True)
+    degraded: tuple[tuple[ChangeKind, Sequence[Diagnostic]], ...] = (
+        ("added", found.degraded_added),
+        ("removed", found.degraded_removed),
+    )
+    if any(diagnostics for _, diagnostics in degraded):
+        console.print(Text("not simulated", style="bold"))
+    for change, diagnostics in degraded:
+        for group in grouped(diagnostics):
+            mark = (CHANGE_MARKS[change], _STYLES[change])
+            console.print(
+                Text.assemble("  ", mark, " ", plain(f"{group.where}: {group.message}")), soft_wrap=True
+            )
     console.print(Text(str(found), style="bold"))
 
 

@@ -206,6 +206,10 @@ def difference_to_json(found: PlanDifference) -> dict[str, Any]:
     return {
         **{change: len(found.of(change)) for change in CHANGE_MARKS},
         "items": [_plain_value(item) for item in found],
+        "degraded": {
+            "added": [_picked(each, DIAGNOSTIC_KEYS) for each in found.degraded_added],
+            "removed": [_picked(each, DIAGNOSTIC_KEYS) for each in found.degraded_removed],
+        },
     }
 
 

@@ -81,12 +81,16 @@ class PlanDifference:
 
     Attributes:
         items: By kind, robots first and frames last, then by name.
+        degraded_added: What only the new asset has that is not simulated as authored (REP 0158 section 1.4).
+        degraded_removed: What only the old asset has.
     """
 
     items: tuple[ItemDifference, ...] = ()
+    degraded_added: tuple[Diagnostic, ...] = ()
+    degraded_removed: tuple[Diagnostic, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.items)
+        return bool(self.items or self.degraded_added or self.degraded_removed)
 
     def __len__(self) -> int:
         return len(self.items)
@@ -100,9 +104,14 @@ class PlanDifference:
 
     def __str__(self) -> str:
         """One line for a log: how many."""
-        if not self.items:
+        if not self:
             return "no difference"
-        return ", ".join(f"{len(self.of(change))} {change}" for change in CHANGE_MARKS)
+        counts = [f"{len(self.of(change))} {change}" for change in CHANGE_MARKS]
+        if self.degraded_added or self.degraded_removed:
+            counts.append(
+                f"not simulated: {len(self.degraded_added)} more, {len(self.degraded_removed)} fewer"
+            )
+        return ", ".join(counts)
 
 
 def value_text(value: Value) -> str:

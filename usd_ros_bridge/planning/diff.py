@@ -19,6 +19,7 @@ from usd_ros_bridge.model.change import (
     PlanDifference,
     Value,
 )
+from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.message_types import JOINT_STATE, message_type
 from usd_ros_bridge.model.plan import (
     BridgePlan,
@@ -48,8 +49,8 @@ def difference(old: BridgePlan, new: BridgePlan) -> PlanDifference:
         new: The plan after.
 
     Returns:
-        What was added, removed and changed. Neither the asset's name, the diagnostics nor what engines simulate is
-        compared.
+        What was added, removed and changed, and where both plans have physics, what is not simulated. Neither the
+        asset's name, other diagnostics nor what engines simulate is compared.
     """
     before, after = PlanItems(old), PlanItems(new)
     robots = list(_paired(before.robots(), after.robots()))
@@ -67,7 +68,17 @@ def difference(old: BridgePlan, new: BridgePlan) -> PlanDifference:
         *_paired(before.frames(but=frames.keys()), after.frames(but=set(frames.values()))),
     ]
     compared = (_compare(before, one, after, other) for one, other in pairs)
-    return PlanDifference(items=tuple(sorted((item for item in compared if item is not None), key=_order)))
+    lost, found = _degraded(old), _degraded(new)
+    return PlanDifference(
+        items=tuple(sorted((item for item in compared if item is not None), key=_order)),
+        degraded_added=tuple(each for each in found if each not in lost),
+        degraded_removed=tuple(each for each in lost if each not in found),
+    )
+
+
+def _degraded(plan: BridgePlan) -> dict[Diagnostic, None]:
+    """Return what is not simulated as authored, in order."""
+    return dict.fromkeys(each for each in plan.diagnostics if each.reason)
 
 
 def _alike(

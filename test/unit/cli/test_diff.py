@@ -59,7 +59,7 @@ def test_between_variants_as_json() -> None:
     )
     assert result.returncode == 1
     found = json.loads(result.stdout)
-    assert list(found) == ["added", "removed", "changed", "items"]
+    assert list(found) == ["added", "removed", "changed", "items", "degraded"]
     assert all(list(item) == ITEM_KEYS for item in found["items"])
     assert {(i["change"], i["label"], i["name"]) for i in found["items"] if i["kind"] == "service"} == {
         ("removed", "service server", "/arm/vacuum")
