@@ -152,7 +152,7 @@ def refuse(
     found = tuple(diagnostics)
     if strict and has_errors(found):
         raise StrictError(f"{asset} has errors, and strict was asked for")
-    lost = [each for each in found if each.reason] if degraded == "error" else []
+    lost = [each for each in found if each.reason and each.severity != "info"] if degraded == "error" else []
     if lost:
         are = "1 property is" if len(lost) == 1 else f"{len(lost)} properties are"
         raise StrictError(
@@ -255,9 +255,10 @@ def degraded(
     *,
     reason: Reason = "not implemented",
     code: str = DEGRADED,
+    severity: Severity = "warning",
     remedy: str = "do not rely on it",
 ) -> None:
-    """Add a property that is not simulated as authored (REP 0158 section 1.4): a warning for each prim.
+    """Add a property that is not simulated as authored (REP 0158 section 1.4): a diagnostic for each prim.
 
     Texts for people show those with the same reason and effect as one: see `grouped`.
 
@@ -268,12 +269,13 @@ def degraded(
         instead: What is done instead; without the value.
         reason: Why.
         code: Code of the diagnostics.
+        severity: Of the diagnostics.
         remedy: How to avoid it.
     """
     findings.extend(
         Diagnostic(
             code=code,
-            severity="warning",
+            severity=severity,
             path=path,
             attribute=attribute,
             message=f"{reason}: {instead}",

@@ -432,6 +432,7 @@ def report_materials(physics: PhysicsRecords, shapes: SceneShapes, findings: Dia
             sticking,
             "physics:staticFriction",
             "engines have one coefficient, and the dynamic one acts at rest, too (the static one where that is 0)",
+            reason="approximated",
             remedy="author the same static and dynamic friction",
         )
     without = [each.path for each in shapes.colliders if each.material is None]

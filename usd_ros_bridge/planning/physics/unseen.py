@@ -59,6 +59,7 @@ def report_unseen(unseen: Iterable[Unseen], sensors: Iterable[Sensor], findings:
             effect.instead,
             reason=effect.reason,
             code=CODE,
+            severity="info",
             remedy="do not rely on it; depth images are not affected",
         )
 
