@@ -67,7 +67,13 @@ def test_between_variants_as_json() -> None:
     assert found["removed"] == sum(item["change"] == "removed" for item in found["items"])
     same = diff(ARM, "--old-variant", "/arm:gripper=none", "--new-variant", "/arm:gripper=none", "--json")
     assert same.returncode == 0
-    assert json.loads(same.stdout) == {"added": 0, "removed": 0, "changed": 0, "items": []}
+    assert json.loads(same.stdout) == {
+        "added": 0,
+        "removed": 0,
+        "changed": 0,
+        "items": [],
+        "degraded": {"added": [], "removed": []},
+    }
 
 
 def test_options_are_those_of_both() -> None:

@@ -87,7 +87,7 @@ COMPUTED: dict[tuple[str, str], Callable[[], set[str]]] = {
     },
     ("stage_reader.py", "metric.code"): lambda: {metric.code for metric in stage_reader.METRICS},
     ("properties.py", "slot.code"): lambda: set().union(*wrong_type_codes().values()),
-    ("diagnostics.py", "code"): lambda: {diagnostics.DEGRADED, unseen.CODE},
+    ("unseen.py", "CODE"): lambda: {unseen.CODE},
     ("qos.py", "f'2.4.qos.{field}'"): lambda: {f"2.4.qos.{field}" for field in constant("qos.py", "_VALUES")},
     ("actuation.py", "fault.code"): lambda: set(actuation.REPORTED_AT_RUN_TIME),
     ("interfaces.py", "code"): lambda: {"2.4.override_frame_id", "2.4.child_frame_id"},
@@ -99,6 +99,8 @@ COMPUTED: dict[tuple[str, str], Callable[[], set[str]]] = {
 
 VARIES = "varies"
 VARIED: dict[tuple[str, str], dict[str, set[str]]] = {
+    # What `degraded` adds is found at its calls.
+    ("diagnostics.py", "code"): {diagnostics.DEGRADED: {"warning"}},
     ("degradation.py", "each.code"): {
         diagnostics.DEGRADED: {"warning"},
         degradation.WRONG_TYPE: {"error"},
@@ -180,6 +182,11 @@ def uses(path: Path, module: ast.Module) -> Iterator[tuple[ast.expr, str]]:
             if None not in words:
                 severity = words["severity"]
                 yield words["code"], severity.value if isinstance(severity, ast.Constant) else VARIES
+        elif name == "degraded":
+            words = {word.arg: word.value for word in call.keywords}
+            severity = words.get("severity", ast.Constant("warning"))
+            if "code" in words and isinstance(severity, ast.Constant):
+                yield words["code"], str(severity.value)
         elif name in known and _is_report(call, name):
             yield call.args[known[name].position], known[name].severity
 

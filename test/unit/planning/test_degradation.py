@@ -128,3 +128,10 @@ def test_fallbacks_are_compared_as_float32() -> None:
 )
 def test_types(value: object, type_name: str, *, expected: bool) -> None:
     assert fits(value, type_name) is expected
+
+
+def test_a_schema_that_nobody_knows_is_named() -> None:
+    found = found_in(world(prim("Mesh", "cloth", "PhysicsSurfaceDeformableSimAPI")))
+    assert [(each.path, each.attribute, each.value, each.reason) for each in found] == [
+        ("/World/cloth", "apiSchemas", "'PhysicsSurfaceDeformableSimAPI'", "not implemented")
+    ]

@@ -108,8 +108,12 @@ def report_degraded(
 def _judge(opinions: Opinions, engine: Engine, solvers: Sequence[str]) -> Iterator[_Verdict]:
     for schema in opinions.schemas:
         row = ledger().schema(schema)
-        treatment = None if row is None else row.engines[engine]
-        if treatment is not None and treatment.is_degraded and not treatment.code:
+        if row is None:
+            message = "not implemented: the bridge knows no such schema"
+            yield _degraded("apiSchemas", message, "not implemented", quoted(schema))
+            continue
+        treatment = row.engines[engine]
+        if treatment.is_degraded and not treatment.code:
             message = f"{treatment.state}: {treatment.effect}"
             attribute = "" if schema == opinions.type_name else "apiSchemas"
             yield _degraded(attribute, message, treatment.state, quoted(schema))

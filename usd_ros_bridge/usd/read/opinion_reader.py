@@ -99,12 +99,20 @@ def _is_looked_at(name: str) -> bool:
     return not rows or any(each.is_degraded for row in rows for each in row.engines.values())
 
 
+_FAMILIES: Final = ("Physics", "Physx", "Newton", "Mjc", "OmniPhysics")
+"""Beginnings of the names of applied schemas of physics."""
+
+
 @cache
 def _schemas(type_name: str, applied: tuple[str, ...]) -> tuple[str, ...]:
-    """Return those of a prim's type and applied schemas that an engine does not simulate."""
-    known = ((name, ledger().schema(name)) for name in dict.fromkeys((type_name, *applied)))
-    return tuple(
-        name
-        for name, row in known
-        if row is not None and any(each.is_degraded for each in row.engines.values())
-    )
+    """Return those of a prim's type and applied schemas that an engine does not simulate, or nobody knows."""
+    found = []
+    for name in dict.fromkeys((type_name, *applied)):
+        row = ledger().schema(name)
+        if row is None:
+            is_degraded = name != type_name and name.startswith(_FAMILIES)
+        else:
+            is_degraded = any(each.is_degraded for each in row.engines.values())
+        if is_degraded:
+            found.append(name)
+    return tuple(found)
