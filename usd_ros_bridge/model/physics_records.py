@@ -33,12 +33,14 @@ class Opinions:
     Attributes:
         type_name: Type of the prim.
         schemas: Prim type and applied API schemas that an engine does not simulate.
+        unapplied: Schema of UsdPhysics by the name of a property of it, where it is not applied.
         values: Authored value by USD name, as plain values: () for relationships, None for long arrays and types that
             have no plain form.
     """
 
     type_name: str = ""
     schemas: tuple[str, ...] = ()
+    unapplied: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -68,7 +68,8 @@ def difference(old: BridgePlan, new: BridgePlan) -> PlanDifference:
         *_paired(before.frames(but=frames.keys()), after.frames(but=set(frames.values()))),
     ]
     compared = (_compare(before, one, after, other) for one, other in pairs)
-    lost, found = _degraded(old), _degraded(new)
+    both = old.physics is not None and new.physics is not None
+    lost, found = (_degraded(plan) if both else {} for plan in (old, new))
     return PlanDifference(
         items=tuple(sorted((item for item in compared if item is not None), key=_order)),
         degraded_added=tuple(each for each in found if each not in lost),

@@ -37,7 +37,18 @@ TOPIC_KEYS = [
 QOS_KEYS = ["reliability", "durability", "history", "depth", "match_publisher"]
 SERVICE_KEYS = ["path", "role", "name", "type", "domain_id", "enabled", "reason"]
 CONTROLLER_KEYS = ["path", "schema", "interfaces", "joints", "enabled", "reason"]
-DIAGNOSTIC_KEYS = ["code", "severity", "path", "attribute", "message", "remedy"]
+DIAGNOSTIC_KEYS = [
+    "code",
+    "severity",
+    "path",
+    "attribute",
+    "message",
+    "remedy",
+    "reason",
+    "value",
+    "layer",
+    "line",
+]
 
 
 def one_line(result: subprocess.CompletedProcess[str]) -> str:

@@ -85,7 +85,7 @@ def test_errors_of_an_asset_with_strict_are_status_1_after_the_page(tmp_path: Pa
     page.unlink()
     result = report(broken, "-o", page, "--strict")
     assert result.returncode == 1
-    assert result.stderr == f"usd_ros_bridge: {broken} has errors\n"
+    assert result.stderr == f"usd_ros_bridge: {broken} has errors, and strict was asked for\n"
     assert "broken.usda:13" in page.read_text(encoding="utf-8")
 
 

@@ -99,7 +99,7 @@ def test_the_keys_are_exactly_the_documented_ones() -> None:
     assert set(topic["qos"]) == {"reliability", "durability", "history", "depth", "match_publisher"}
     assert set(data["services"][0]) == set(data["actions"][0]) == INTERFACE
     assert list(data["controllers"][0]) == ["path", "schema", "interfaces", "joints", "enabled", "reason"]
-    keys = ["code", "severity", "path", "attribute", "message", "remedy", "layer", "line"]
+    keys = ["code", "severity", "path", "attribute", "message", "remedy", "reason", "value", "layer", "line"]
     assert list(data["diagnostics"][0]) == keys
 
 

@@ -37,6 +37,7 @@ WRONG_TYPE: Final = "1.4.type"
 """Code of a vendor's property whose value has the wrong type, where no other diagnostic says it."""
 
 _UNKNOWN: Final = "no schema that the bridge knows has this attribute"
+_UNAPPLIED: Final = "not implemented: without"
 _REMEDY: Final = "do not rely on it"
 _INSTANCES: Final = ("angular", "linear", *AXES)
 _FRICTION: Final = ("newton:friction", "mjc:frictionloss")
@@ -55,6 +56,11 @@ class _Verdict(NamedTuple):
     remedy: str
     reason: Reason = ""
     value: str = ""
+
+    @property
+    def is_secondary(self) -> bool:
+        """Return whether it says nothing new where another diagnostic is about the same property."""
+        return self.code == WRONG_TYPE or self.message.startswith(_UNAPPLIED)
 
 
 def report_degraded(
@@ -76,7 +82,7 @@ def report_degraded(
     """
     # Prims that are composed alike share their opinions: these are judged once.
     judged: dict[int, tuple[_Verdict, ...]] = {}
-    faults = {(each.path, each.attribute) for each in findings.all() if each.severity == "error"}
+    faults = {(each.path, each.attribute) for each in findings.all()}
     found: list[Diagnostic] = []
     for path, opinions in physics.opinions.items():
         verdicts = judged.get(id(opinions))
@@ -94,7 +100,7 @@ def report_degraded(
                 value=each.value,
             )
             for each in verdicts
-            if each.code != WRONG_TYPE or (path, each.attribute) not in faults
+            if not (each.is_secondary and (path, each.attribute) in faults)
         ]
     findings.extend(found)
     if engine == "mujoco":
@@ -118,6 +124,12 @@ def _judge(opinions: Opinions, engine: Engine, solvers: Sequence[str]) -> Iterat
             attribute = "" if schema == opinions.type_name else "apiSchemas"
             yield _degraded(attribute, message, treatment.state, quoted(schema))
     for name, value in opinions.values.items():
+        if name in opinions.unapplied:
+            if any(is_fallback(value, each.fallback) for each in ledger().properties(name)):
+                continue
+            message = f"{_UNAPPLIED} {opinions.unapplied[name]} on the prim it has no effect"
+            yield _degraded(name, message, "not implemented", quoted(value) if value != () else "")
+            continue
         rows = ledger().properties(name)
         if not rows:
             yield _unknown(name, value)

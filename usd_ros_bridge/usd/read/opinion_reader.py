@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pxr import Usd
 
-from usd_ros_bridge.model.ledger import ledger
+from usd_ros_bridge.model.ledger import INSTANCE, ledger
 from usd_ros_bridge.model.physics_records import Opinions
 from usd_ros_bridge.usd.read.joint_reader import SOLVER_PREFIXES
 from usd_ros_bridge.usd.read.properties import (
@@ -48,13 +48,15 @@ class OpinionReader:
         """
         opinions = None if source is None else source.recall(Opinions)
         if opinions is None:
-            looked_at = [name for name in names if _is_looked_at(name)]
             info = prim.GetPrimTypeInfo()
-            schemas = _schemas(info.GetTypeName(), tuple(info.GetAppliedAPISchemas()))
+            type_name, applied = str(info.GetTypeName()), tuple(info.GetAppliedAPISchemas())
+            unapplied = {name: schema for name in names if (schema := _missing_schema(name, applied))}
+            looked_at = [name for name in names if name in unapplied or _is_looked_at(name)]
+            schemas = _schemas(type_name, applied)
             opinions = _NOTHING
             if looked_at or schemas:
                 values = self._values(path, prim, looked_at, source) if looked_at else {}
-                opinions = Opinions(type_name=str(info.GetTypeName()), schemas=schemas, values=values)
+                opinions = Opinions(type_name=type_name, schemas=schemas, unapplied=unapplied, values=values)
             if source is not None:
                 source.remember(Opinions, opinions, prefixes=_prefixes())
         self.add(path, opinions)
@@ -97,6 +99,20 @@ def _is_looked_at(name: str) -> bool:
         return False
     rows = ledger().properties(name)
     return not rows or any(each.is_degraded for row in rows for each in row.engines.values())
+
+
+@cache
+def _missing_schema(name: str, applied: tuple[str, ...]) -> str:
+    """Return the API schema of UsdPhysics without which a property has no effect, "" where nothing is missing."""
+    if not name.startswith(("physics:", "drive:", "limit:")):
+        return ""
+    rows = ledger().properties(name)
+    # Joints and scenes are types, from which others may derive.
+    if not rows or any(row.library != "usd_physics" or not row.schema.endswith("API") for row in rows):
+        return ""
+    instance = f":{name.split(':')[1]}" if INSTANCE in rows[0].name else ""
+    wanted = [row.schema + instance for row in rows]
+    return "" if any(each in applied for each in wanted) else wanted[0]
 
 
 _FAMILIES: Final = ("Physics", "Physx", "Newton", "Mjc", "OmniPhysics")

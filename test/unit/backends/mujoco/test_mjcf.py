@@ -230,6 +230,7 @@ def test_damping_and_moving_surfaces_are_named_as_lost() -> None:
     found = MJCF.write(context, BytesIO())
     assert [(each.code, each.path, each.attribute) for each in found] == [
         ("1.4.degraded", "/World/a", "physxRigidBody:linearDamping"),
+        ("1.4.degraded", "/World/b", "physxRigidBody:linearDamping"),
         ("1.4.degraded", "/World/c", "physxSurfaceVelocity:surfaceVelocity"),
     ]
 
