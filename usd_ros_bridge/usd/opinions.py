@@ -153,7 +153,7 @@ class _Finder:
     def _known_property(
         self, prim: Usd.Prim, all_specs: tuple[Any, ...], specs: list[Any], diagnostic: Diagnostic
     ) -> _Place | None:
-        """Return the place of a property; it is looked for once for all prims that are composed alike."""
+        """Return the place of a property; it is searched once for all prims that are composed alike."""
         applied = f"{diagnostic.message} {diagnostic.value}" if diagnostic.attribute == _APPLIED else ""
         key = (all_specs, diagnostic.attribute, applied, diagnostic.layer)
         if key not in self._properties:
