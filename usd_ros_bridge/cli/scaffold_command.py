@@ -346,4 +346,6 @@ def print_decisions(result: Scaffold, output: Path) -> None:
         mark, rest = str(decision).split(" ", 1)
         line = Text.assemble((mark, styles[decision.outcome]), " ", plain(rest))
         console.print(line, soft_wrap=True)
-    console.print(plain(f"{output}: {len(result.opinions)} prims", style="bold"), soft_wrap=True)
+    count = len(result.opinions)
+    counted = f"{count} prim" if count == 1 else f"{count} prims"
+    console.print(plain(f"{output}: {counted}", style="bold"), soft_wrap=True)

@@ -29,7 +29,7 @@ def _encoded(value: float) -> float:
     return 12.92 * value if value <= _LINEAR_UP_TO else float(1.055 * value ** (1.0 / 2.4) - 0.055)
 
 
-UnseenKind = Literal["texture", "part", "colors", "emission", "finish", "light"]
+UnseenKind = Literal["texture", "part", "colors", "emission", "light"]
 """What pictures of cameras do not show."""
 
 

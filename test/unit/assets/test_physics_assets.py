@@ -65,7 +65,7 @@ def test_every_golden_has_its_asset() -> None:
 
 def test_examples_have_nothing_to_find() -> None:
     for name in EXAMPLES:
-        # Cameras do not show the lamps and the finish of the rover.
+        # Cameras do not show the lamps of the rover.
         assert [each for each in plan_of(name).diagnostics if each.code != "1.4.camera"] == []
 
 

@@ -27,14 +27,13 @@ class _Effect(NamedTuple):
 
 EFFECTS: Final[Mapping[UnseenKind, _Effect]] = {
     "texture": _Effect(
-        "not implemented", "images of cameras show the surface in one colour, without its texture"
+        "not implemented", "images of cameras show the surface in one colour, without its textures"
     ),
     "part": _Effect(
         "approximated", "images of cameras show the whole mesh like the part with the most faces"
     ),
     "colors": _Effect("approximated", "images of cameras show the mean of the colours"),
     "emission": _Effect("not implemented", "images of cameras show a surface that does not shine"),
-    "finish": _Effect("not implemented", "images of cameras show all surfaces equally shiny and flat"),
     "light": _Effect("not implemented", "images of cameras are lit by a sun and a light at the camera"),
 }
 """What is shown instead, by kind."""

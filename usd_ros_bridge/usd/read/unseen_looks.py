@@ -31,32 +31,13 @@ EMISSION: Final[Mapping[str, tuple[Any, ...]]] = {
 """Inputs that make a surface shine, and values that say nothing: those of UsdPreviewSurface, MaterialX' standard and
 OpenPBR surfaces, and MDL's OmniPBR."""
 
-FINISH: Final[Mapping[str, tuple[Any, ...]]] = {
-    "metallic": (0.0,),
-    "roughness": (0.5,),
-    "clearcoat": (0.0,),
-    "useSpecularWorkflow": (0,),
-    "ior": (1.5,),
-    "occlusion": (1.0,),
-    "displacement": (0.0,),
-    "opacityThreshold": (0.0,),
-    "normal": ((0.0, 0.0, 1.0),),
-    "metalness": (0.0,),
-    "base_metalness": (0.0,),
-    "specular_roughness": (0.2, 0.3),
-    "coat": (0.0,),
-    "coat_weight": (0.0,),
-    "transmission": (0.0,),
-    "transmission_weight": (0.0,),
-    "geometry_normal": (),
-    "metallic_constant": (0.0,),
-    "reflection_roughness_constant": (0.5,),
-    "normalmap_texture": ("",),
-    "metallic_texture": ("",),
-    "reflectionroughness_texture": ("",),
-    "ORM_texture": ("",),
-}
-"""Inputs that say how a surface reflects and what relief it has, as EMISSION."""
+SURFACE_IMAGES: Final = (
+    *("opacity", "metallic", "roughness", "clearcoat", "occlusion", "displacement", "normal"),
+    *("metalness", "specular_roughness", "base_metalness", "geometry_normal"),
+    *("normalmap_texture", "metallic_texture", "reflectionroughness_texture", "ORM_texture"),
+)
+"""Inputs other than colour that take their values from images, of the same surfaces. Their plain numbers say nothing:
+how a surface of one colour shines is left to each renderer."""
 
 
 def unseen_looks(
@@ -134,19 +115,14 @@ def _of_material(prim: Usd.Prim) -> tuple[Unseen, ...]:
 
 
 def _of_surface(surface: Any) -> Iterator[Unseen]:
-    for name in (*CONNECTED_INPUTS, *ASSET_INPUTS, "opacity"):
+    for name in (*CONNECTED_INPUTS, *ASSET_INPUTS, *SURFACE_IMAGES):
         image = _image(surface, name)
         if image is not None:
             yield _unseen("texture", image.GetPrim(), image.GetName(), image.Get(EARLIEST).path)
-    inputs: tuple[tuple[UnseenKind, Mapping[str, tuple[Any, ...]]], ...] = (
-        ("emission", EMISSION),
-        ("finish", FINISH),
-    )
-    for kind, fallbacks in inputs:
-        for name, silent in fallbacks.items():
-            authored = _authored(surface, name)
-            if authored is not None and not _is_one_of(authored, silent):
-                yield _unseen(kind, surface.GetPrim(), f"inputs:{name}", authored)
+    for name, silent in EMISSION.items():
+        authored = _authored(surface, name)
+        if authored is not None and not _is_one_of(authored, silent):
+            yield _unseen("emission", surface.GetPrim(), f"inputs:{name}", authored)
 
 
 def _image(surface: Any, name: str) -> Usd.Attribute | None:
