@@ -47,7 +47,8 @@ def rounded(value: Any) -> Any:
 def scene_of(name: str) -> dict[str, Any]:
     plan = plan_to_json(plan_of(name))
     found = {"physics": plan["physics"], "diagnostics": plan["diagnostics"]}
-    return json.loads(text_without_folder(rounded(found), TEST))
+    folder = TEST.parent if name in EXAMPLES else TEST
+    return json.loads(text_without_folder(rounded(found), folder))
 
 
 @pytest.mark.parametrize("name", [*NAMES, *EXAMPLES])
