@@ -234,6 +234,14 @@ def test_what_no_drive_has_is_said(schemas: str, lines: tuple[str, ...], words: 
     assert any(dof.drive for joint in scene_of(plan).joints for dof in joint.dofs)
 
 
+def test_a_drive_without_gains_leaves_the_joint_to_its_actuator() -> None:
+    law = actuator("pd", *LAW, kind="NewtonActuator", schemas=PD, target=NEWTON)
+    plan = plan_of(law, drive=DRIVE, joint="float drive:angular:physics:maxForce = 9")
+    (dof,) = (dof for joint in scene_of(plan).joints for dof in joint.dofs)
+    assert (dof.drive.stiffness, dof.drive.damping) == (20.0, 2.0)
+    assert not said(plan)
+
+
 @each_case(
     ("schemas", "target", "drive", "words"),
     [

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final, Literal
 
 from usd_ros_bridge.errors import quoted
-from usd_ros_bridge.model.diagnostics import DiagnosticCollector, degraded
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector, Reason, degraded
 from usd_ros_bridge.model.physics import WORLD_BODY, Actuator, Body, Dof, Drive, Site, Tendon
 from usd_ros_bridge.model.physics import Joint as SceneJoint
 from usd_ros_bridge.model.physics_records import MjcActuatorRecord, NewtonActuatorRecord, PhysicsRecords
@@ -421,7 +421,8 @@ def _newton_target(
 
 def _driven(record: NewtonActuatorRecord, dof: Dof, units: Units, findings: DiagnosticCollector) -> Dof:
     """Return a degree of freedom with its drive: `kp * (target - q) + kd * (target velocity - v)`, bounded."""
-    if dof.drive is not None:
+    # A drive without gains has no force: assets apply DriveAPI to joints whose actuator drives them.
+    if dof.drive is not None and (dof.drive.stiffness or dof.drive.damping):
         raise UnusableError("the joint has a drive already", "newton:targets")
     if dof.mimic is not None:
         raise UnusableError("the joint follows another one", "newton:targets")
@@ -479,33 +480,49 @@ def _bound(record: NewtonActuatorRecord) -> float:
 
 def _report_unmapped(record: NewtonActuatorRecord, findings: DiagnosticCollector) -> None:
     """Report what no drive has: integrals, delays, and clamps that depend on speed or position."""
-    applied = record.applied
-    unmapped = (
+    unmapped: tuple[tuple[str, bool, str, str, Reason], ...] = (
         (
             "NewtonPIDControlAPI",
             bool(fallback(record, "integral")),
             "newton:ki",
             "the integral term is left out",
+            "not implemented",
         ),
         (
             "NewtonActuatorDelayAPI",
             fallback(record, "delay_steps") > 0,
             "newton:delaySteps",
             "commands act without delay",
+            "not implemented",
         ),
         (
             "NewtonDCMotorClampingAPI",
             math.isfinite(fallback(record, "velocity_limit")),
             "newton:velocityLimit",
             "the effort is bounded alike at every speed",
+            "approximated",
         ),
         (
             "NewtonPositionBasedClampingAPI",
             len(set(fallback(record, "lookup_efforts"))) > 1,
             "newton:lookupEfforts",
             "the effort is bounded alike at every position, by the greatest of the table",
+            "approximated",
         ),
     )
-    for api, is_used, attribute, message in unmapped:
-        if api in applied and is_used:
-            findings.warning("1.3.actuator.newton", record.path, message, attribute=attribute)
+    values = {
+        "newton:ki": record.integral,
+        "newton:delaySteps": record.delay_steps,
+        "newton:velocityLimit": record.velocity_limit,
+        "newton:lookupEfforts": record.lookup_efforts,
+    }
+    for api, is_used, attribute, instead, reason in unmapped:
+        if api in record.applied and is_used:
+            degraded(
+                findings,
+                {record.path: values[attribute]},
+                attribute,
+                instead,
+                reason=reason,
+                code="1.3.actuator.newton",
+            )
