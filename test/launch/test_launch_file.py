@@ -30,6 +30,7 @@ LAUNCH = ["launch", "usd_ros_bridge", "bridge.launch.py"]
 ARGUMENTS = {
     "asset",
     "strict",
+    "degraded",
     "packages",
     "backend",
     "real_time_factor",

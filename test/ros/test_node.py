@@ -337,6 +337,14 @@ def test_strict_refuses_an_asset_with_errors_after_saying_which(program):
     assert "Traceback" not in process.output
 
 
+def test_degraded_refuses_an_asset_that_is_not_simulated_as_authored(program):
+    asset = ASSETS / "findings" / "1.4.degraded.usda"
+    process = program(node_command(f"asset:={asset}", "degraded:=error", "backend:=mujoco"))
+    assert process.wait(timeout=90.0) == 1, process.output
+    assert "degraded is error" in process.output
+    assert "Traceback" not in process.output
+
+
 @pytest.mark.process
 def test_a_wrong_option_of_run_is_all_that_is_printed(call):
     for option, text in (
