@@ -155,7 +155,7 @@ def generate_launch_description() -> LaunchDescription:
             DeclareLaunchArgument(
                 "degraded",
                 default_value="",
-                description="What to do about an asset of which something is not simulated as authored (warn or "
+                description="How to treat an asset with properties that are not simulated as authored (warn or "
                 "error). Empty: as in params_file.",
             ),
             DeclareLaunchArgument(

@@ -719,7 +719,7 @@ class BridgeOptions:
 
 
 DEGRADED_CHOICES: Final = ("warn", "error")
-"""What to do about an asset of which something is not simulated as authored."""
+"""How to treat an asset with properties that are not simulated as authored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -735,7 +735,7 @@ class NodeOptions:
     )
     degraded: str = _parameter(
         "warn",
-        "What to do about an asset of which something is not simulated as authored: warn, or exit with status 1.",
+        "How to treat an asset with properties that are not simulated as authored: warn, or exit with status 1.",
         choices=DEGRADED_CHOICES,
         flag="--degraded",
         launch=True,

@@ -30,7 +30,7 @@ def _encoded(value: float) -> float:
 
 
 UnseenKind = Literal["texture", "part", "colors", "emission", "light"]
-"""What pictures of cameras do not show."""
+"""Looks that pictures of cameras do not show."""
 
 
 class Unseen(NamedTuple):

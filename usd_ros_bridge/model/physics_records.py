@@ -28,7 +28,7 @@ SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opinions:
-    """What a prim authors that engines may not simulate; see `model.ledger`.
+    """Opinions of a prim that engines may not simulate; see `model.ledger`.
 
     Attributes:
         type_name: Type of the prim.

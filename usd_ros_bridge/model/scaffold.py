@@ -226,7 +226,7 @@ class Scaffold:
         decisions: In the order in which they were taken.
         inner: Prim path that the asset's default prim is referenced at, "" where the layer goes over the asset and
             all paths are those of the asset.
-        vendor: Vendor whose layer it is, "" for none.
+        vendor: Vendor of the layer, "" for none.
     """
 
     opinions: tuple[Opinion, ...] = ()

@@ -1,6 +1,6 @@
 """The ledger: what each engine makes of every property and API of the physics schemas (REP 0158 section 1.4).
 
-Each CSV file beside this module is a library of schemas. A row is a property of a schema, or with an empty `property`
+Each CSV file of this package is a library of schemas. A row is a property of a schema, or with an empty `property`
 the schema itself: type and fallback as the library has them, and a cell for each engine. A cell is a state, in
 brackets the code of the diagnostic that already reports the property, and what happens instead:
 
@@ -43,7 +43,7 @@ State = Literal["simulated", "description"] | Reason
 """`description`: says nothing about a simulation (texts, licenses, caches). The others: see `Reason`."""
 
 INSTANCE: Final = "{instance}"
-"""Stands for the instance name of a multiple-apply schema."""
+"""The instance name of a multiple-apply schema."""
 
 _CELL: Final = re.compile(r"(?P<state>[a-z ]+?)(?: \[(?P<code>[\w.]+)\])?(?:: (?P<effect>.+))?")
 _STATES: Final = ("simulated", "description", "not implemented", "approximated", "vendor layer ignored")
@@ -51,12 +51,12 @@ _STATES: Final = ("simulated", "description", "not implemented", "approximated",
 
 @dataclass(frozen=True, slots=True)
 class Treatment:
-    """What an engine makes of a property.
+    """The state of a property in an engine.
 
     Attributes:
         state: Whether it is simulated, or why not.
         code: Code of the diagnostic that reports it where it matters; "" for `1.4.degraded`.
-        effect: What is done instead, or how it is simulated; "" where nothing is to be said.
+        effect: What is done instead, or how it is simulated; "" for no effect.
     """
 
     state: State

@@ -123,7 +123,7 @@ def _several(authored: Mapping[str, Any], solvers: Sequence[str]) -> bool:
 
 
 def _vendor(name: str) -> str:
-    """Return whose attribute it is."""
+    """Return the vendor of an attribute."""
     return next((vendor for vendor, prefixes in _PREFIXES.items() if name.startswith(prefixes)), "")
 
 

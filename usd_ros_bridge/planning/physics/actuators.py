@@ -421,7 +421,7 @@ def _newton_target(
 
 def _driven(record: NewtonActuatorRecord, dof: Dof, units: Units, findings: DiagnosticCollector) -> Dof:
     """Return a degree of freedom with its drive: `kp * (target - q) + kd * (target velocity - v)`, bounded."""
-    # A drive without gains has no force: assets apply DriveAPI to joints whose actuator drives them.
+    # A drive without gains has no force: assets apply DriveAPI to joints that an actuator drives.
     if dof.drive is not None and (dof.drive.stiffness or dof.drive.damping):
         raise UnusableError("the joint has a drive already", "newton:targets")
     if dof.mimic is not None:

@@ -34,7 +34,7 @@ _VENDORS: Final[Mapping[str, str]] = {"newton:": "newton", "mjc:": "mjc", "physx
 """Resolver by the beginning of its names."""
 
 WRONG_TYPE: Final = "1.4.type"
-"""Code of a vendor's property whose value has the wrong type, where no other diagnostic says it."""
+"""Code of a vendor's property that has a value of the wrong type, where no other diagnostic says it."""
 
 _UNKNOWN: Final = "no schema that the bridge knows has this attribute"
 _UNAPPLIED: Final = "not implemented: without"
@@ -280,7 +280,7 @@ _FITS: Final[Mapping[str, Callable[[Any], bool]]] = {
     ),
     **dict.fromkeys(("float2", "double2", "int2"), _is_tuple_of(_is_number, 2)),
 }
-"""Whether a plain value can stand for an SdfValueTypeName; types that are not here take anything."""
+"""Whether a plain value can be one of an SdfValueTypeName; types that are not here take anything."""
 
 
 def fits(value: Any, type_name: str) -> bool:

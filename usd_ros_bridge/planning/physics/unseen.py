@@ -14,7 +14,7 @@ CODE: Final = "1.4.camera"
 
 
 class _Effect(NamedTuple):
-    """What pictures show instead.
+    """An approximation in pictures.
 
     Attributes:
         reason: Why.
@@ -36,7 +36,7 @@ EFFECTS: Final[Mapping[UnseenKind, _Effect]] = {
     "emission": _Effect("not implemented", "images of cameras show a surface that does not shine"),
     "light": _Effect("not implemented", "images of cameras are lit by a sun and a light at the camera"),
 }
-"""What is shown instead, by kind."""
+"""Effects by kind."""
 
 
 def report_unseen(unseen: Iterable[Unseen], sensors: Iterable[Sensor], findings: DiagnosticCollector) -> None:

@@ -1,4 +1,4 @@
-"""What pictures of cameras do not show: textures, parts with materials of their own, colours of points, lights.
+"""Looks that pictures of cameras do not show: textures, parts with materials of their own, colours of points, lights.
 
 The engine draws each shape in one colour. Materials are looked through once for all prims that are seen, and only
 where the stage has a camera and an interface.
@@ -48,7 +48,7 @@ def unseen_looks(
     Args:
         prims: Gprims that are seen.
         lights: Prims with LightAPI.
-        cameras: Whether there may be pictures; False: nothing is read.
+        cameras: Whether there may be pictures; False returns an empty result.
     """
     if not cameras:
         return ()
@@ -135,7 +135,7 @@ def _image(surface: Any, name: str) -> Usd.Attribute | None:
 
 
 def _authored(surface: Any, name: str) -> Any:
-    """Return the value of an input, the path of the shader where one gives it, None where nothing is authored."""
+    """Return the value of an input, the path of the shader where one gives it, None for no opinion."""
     producer = _producer(surface, name)
     if producer is None:
         return None
@@ -146,7 +146,7 @@ def _authored(surface: Any, name: str) -> Any:
 
 
 def _rounded(value: Any) -> Any:
-    """Return a value as it stands in a layer: floats have seven digits."""
+    """Return a value as in a layer: floats have seven digits."""
     if isinstance(value, tuple):
         return tuple(_rounded(each) for each in value)
     return float(f"{value:.7g}") if isinstance(value, float) else value
@@ -159,7 +159,7 @@ def _producer(shader: Any, name: str) -> Usd.Attribute | None:
 
 
 def _is_one_of(value: Any, silent: tuple[Any, ...]) -> bool:
-    """Return whether a value says nothing; what is authored as float is not exactly the number that it stands for."""
+    """Return whether a value says nothing; a float differs from the authored number by rounding."""
     for each in silent:
         if isinstance(value, str) or isinstance(each, str):
             if value == each:
