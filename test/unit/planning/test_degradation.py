@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from builders.stage_text import BALL, body, header, plan_text, prim, stage_of, world
+from builders.stage_text import BALL, at, body, header, plan_text, prim, stage_of, world
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.diagnostics import Diagnostic, grouped
 from usd_ros_bridge.model.ledger import ledger
@@ -150,3 +150,31 @@ def test_a_property_without_its_schema_is_named() -> None:
         ("/World/hinge", "drive:angular:physics:damping", f"without PhysicsDriveAPI:angular {effect}"),
         ("/World/s", "physics:density", f"without PhysicsMassAPI {effect}"),
     ]
+
+
+def test_a_property_of_joints_is_named_on_a_prim_that_is_none() -> None:
+    found = found_in(world(body("a", BALL, "float newton:armature = 0.5")))
+    assert [(each.path, each.attribute, each.message) for each in found] == [
+        ("/World/a", "newton:armature", "not implemented: the prim is no joint")
+    ]
+
+
+def test_an_axis_that_the_joint_does_not_have_is_named() -> None:
+    hinge = prim(
+        "PhysicsRevoluteJoint",
+        "hinge",
+        "PhysicsLimitAPI:transX PhysxLimitAPI:X PhysxLimitAPI:angular",
+        "rel physics:body0 = </World/a>",
+        "rel physics:body1 = </World/b>",
+        "float physics:lowerLimit = -90",
+        "float physics:upperLimit = 90",
+        "float limit:transX:physics:low = -1",
+        "float physxLimit:X:stiffness = 3",
+        "float physxLimit:linear:damping = 0",
+        "float physxLimit:angular:stiffness = 3",
+    )
+    found = found_in(world(body("a", BALL), body("b", BALL, at(0, 0, 1)), hinge))
+    assert {(each.path, each.attribute, each.message) for each in found} == {
+        ("/World/hinge", name, "not implemented: the joint does not have this degree of freedom")
+        for name in ("limit:transX:physics:low", "physxLimit:X:stiffness")
+    }

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, Literal, NamedTuple
 
 from usd_ros_bridge.errors import OptionError, alternatives
@@ -155,6 +156,25 @@ def axis_names(record: JointRecord, axis: DofAxis) -> tuple[str, ...]:
     if record.type_name == "PhysicsPrismaticJoint":
         return ("linear", axis)
     return (axis,)
+
+
+@cache
+def axis_of(name: str) -> str:
+    """Return the instance of an attribute that each degree of freedom may have, "" for other attributes.
+
+    Joint states are left out: a joint that is locked may have one.
+    """
+    prefix, _, rest = name.partition(":")
+    axis, _, rest = rest.partition(":")
+    return axis if f"{prefix}:{{axis}}:{rest}" in _of_axes() else ""
+
+
+@cache
+def _of_axes() -> frozenset[str]:
+    found = (
+        each.name for by_solver in TABLE.values() for attributes in by_solver.values() for each in attributes
+    )
+    return frozenset(name for name in found if "{axis}" in name and name.startswith("physx"))
 
 
 def motion_unit(axis: DofAxis, units: Units) -> float:

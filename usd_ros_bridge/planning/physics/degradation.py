@@ -138,7 +138,18 @@ def _judge(opinions: Opinions, engine: Engine, solvers: Sequence[str]) -> Iterat
         if value is not None and not fits(value, row.type_name):
             yield _wrong_type(name, value, row.type_name)
         elif value is None or not any(is_fallback(value, each.fallback) for each in rows):
-            yield from _of_row(name, value, row, engine, solvers)
+            found = tuple(_of_row(name, value, row, engine, solvers))
+            if not found and "Joint" not in opinions.type_name and is_of_joints(name):
+                message = "not implemented: the prim is no joint"
+                found = (_degraded(name, message, "not implemented", quoted(value)),)
+            yield from found
+
+
+@cache
+def is_of_joints(name: str) -> bool:
+    """Return whether a property is one of joints alone, and read there."""
+    rows = ledger().properties(name)
+    return is_resolved(name) and all("Joint" in row.schema for row in rows)
 
 
 def _row_of(rows: Sequence[LedgerRow], schemas: Sequence[str]) -> LedgerRow:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import cast
+from typing import Final, cast
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from usd_ros_bridge.planning.kinematics.solver_attributes import (
     JOINT,
     Property,
     axis_names,
+    axis_of,
     find_authored,
     gain_unit,
     motion_unit,
@@ -177,13 +178,9 @@ class _Planner:
         kinematics = self._kinematics
         joint, kind, plans = kinematics.joints[row], kinematics.kinds[row], kinematics.dofs[row]
         record, in_tf = joint.record, joint.path in kinematics.joint_rows
-        drives = plan_drives(
-            record,
-            kind,
-            [plan.axis for plan in plans],
-            units=self._units,
-            findings=self._findings,
-        )
+        axes = [plan.axis for plan in plans]
+        drives = plan_drives(record, kind, axes, units=self._units, findings=self._findings)
+        report_idle_axes(record, axes, self._findings)
         return tuple(
             Dof(
                 axis=plan.axis,
@@ -354,6 +351,38 @@ def _report_idle(
         "remove the drive, or name a degree of freedom that the joint leaves free",
         attribute=f"drive:{drive.axis[:32]}:physics:type",
     )
+
+
+_ONE_AXIS: Final = frozenset({"PhysicsRevoluteJoint", "PhysicsPrismaticJoint"})
+
+
+def report_idle_axes(record: JointRecord, axes: Sequence[DofAxis], findings: DiagnosticCollector) -> None:
+    """Report attributes of degrees of freedom that a joint does not have (REP 0158 section 1.4).
+
+    Args:
+        record: The joint.
+        axes: Its degrees of freedom.
+        findings: Takes one diagnostic for each attribute.
+    """
+    instances = {name for axis in axes for name in axis_names(record, axis)}
+    idle: dict[str, object] = {
+        name: value
+        for name, value in record.solver_attributes.items()
+        if value and (axis := axis_of(name)) and axis not in instances
+    }
+    if record.type_name in _ONE_AXIS:
+        for limit in record.limits:
+            ends = {"low": limit.low, "high": limit.high}
+            of_limit = {f"limit:{limit.axis}:physics:{end}": value for end, value in ends.items()}
+            idle |= {name: value for name, value in of_limit.items() if value is not None}
+    for name, value in idle.items():
+        degraded(
+            findings,
+            {record.path: value},
+            name,
+            "the joint does not have this degree of freedom",
+            remedy="name one that the joint leaves free",
+        )
 
 
 def _drive(
