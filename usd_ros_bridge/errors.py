@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 MAX_QUOTED = 128
 MAX_PATH = 512
 """Longer ones do not help to find a file."""
 MAX_CANDIDATES = 20_000
 """Names that a misspelt one is compared with."""
+_SINGLE: Final = struct.Struct("f")
 _ALIKE = 0.6
 """Least similarity of a suggested name, as difflib counts it: 1 for equal names."""
 
@@ -155,11 +159,34 @@ def escaped(text: str, *, keep: str = "") -> str:
 
 
 def quoted(value: object) -> str:
-    """Return `value` in quotes, control characters escaped and bounded in length, for a message."""
-    text = str(value)
+    """Return `value` in quotes, control characters escaped and bounded in length, for a message.
+
+    A number that is a float32 has the digits that its layer has: 0.1, and not 0.10000000149011612.
+    """
+    text = str(_as_in_layers(value))
     if len(text) > MAX_QUOTED:
         text = text[:MAX_QUOTED] + "..."
     return "'" + text.encode("unicode_escape").decode("ascii") + "'"
+
+
+def _as_in_layers(value: object) -> object:
+    if type(value) is tuple:
+        return tuple(map(_as_in_layers, value[:MAX_QUOTED]))
+    if type(value) is not float or not math.isfinite(value):
+        return value
+    try:
+        if _float32(value) != value:
+            return value
+        return next(
+            short for digits in range(6, 10) if _float32(short := float(f"{value:.{digits}g}")) == value
+        )
+    except (OverflowError, StopIteration):
+        return value
+
+
+def _float32(value: float) -> float:
+    single: float = _SINGLE.unpack(_SINGLE.pack(value))[0]
+    return single
 
 
 def quoted_path(path: object) -> str:

@@ -1,6 +1,10 @@
 """Suggestions for misspelt names."""
 
 import difflib
+import math
+
+import numpy as np
+import pytest
 
 from usd_ros_bridge.errors import alternatives, did_you_mean, nearest, one_of, quoted, quoted_path
 
@@ -67,3 +71,20 @@ def test_a_path_is_shown_whole_and_as_it_is_written():
     assert len(quoted_path("/a" * 10_000)) < 600
     assert quoted(long).endswith("...'")
     assert "\\xfc" in quoted(long)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (float(np.float32(0.1)), "0.1"),
+        (float(np.finfo(np.float32).max), "3.4028235e+38"),
+        (float(np.float32(1 / 3)), "0.33333334"),
+        (1 / 3, "0.3333333333333333"),
+        (1e300, "1e+300"),
+        (-math.inf, "-inf"),
+        ((float(np.float32(1.6)), 2), "(1.6, 2)"),
+        (True, "True"),
+    ],
+)
+def test_a_number_has_the_digits_of_its_layer(value: object, text: str) -> None:
+    assert quoted(value) == f"'{text}'"

@@ -440,7 +440,7 @@ def test_impossible_gains_are_bounded(name: str, value: str, used: float) -> Non
     assert (finding.path, finding.attribute) == ("/World/j", f"drive:angular:physics:{name}")
     shown = math.radians(used) if used == 1e15 else used
     assert f"{shown:.6g} is used" in finding.message
-    assert finding.message.startswith(f"'{float(np.float32(value))}'")
+    assert finding.message.startswith(f"'{float(value)}'")
 
 
 def test_solver_attributes_in_order_of_priority() -> None:
@@ -571,7 +571,7 @@ def test_impossible_solver_attributes_are_bounded(name: str, value: str, used: f
     assert max(dof.armature, dof.friction, dof.damping, dof.stiffness) == pytest.approx(used)
     (finding,) = findings(plan, "1.3.joint.solver")
     assert (finding.path, finding.attribute) == ("/World/j", name)
-    assert f"'{float(np.float32(value))}' cannot be used; {shown} is used" in finding.message
+    assert f"'{float(value)}' cannot be used; {shown} is used" in finding.message
 
 
 def test_friction_of_physx() -> None:

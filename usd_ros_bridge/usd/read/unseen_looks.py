@@ -142,14 +142,7 @@ def _authored(surface: Any, name: str) -> Any:
     if UsdShade.Output.IsOutput(producer):
         return producer.GetPrim().GetPath().pathString
     value = producer.Get(EARLIEST)
-    return value.path if isinstance(value, Sdf.AssetPath) else _rounded(plain(value))
-
-
-def _rounded(value: Any) -> Any:
-    """Return a value as in a layer: floats have seven digits."""
-    if isinstance(value, tuple):
-        return tuple(_rounded(each) for each in value)
-    return float(f"{value:.7g}") if isinstance(value, float) else value
+    return value.path if isinstance(value, Sdf.AssetPath) else plain(value)
 
 
 def _producer(shader: Any, name: str) -> Usd.Attribute | None:
