@@ -22,7 +22,7 @@ _MAX_ROBOTS: Final = 20
 """Robots whose mass and self-collision are listed."""
 _MAX_BODIES: Final = 300
 """Bodies of a robot up to which the pairs that may collide are counted."""
-_PHYSICS_CODES: Final = ("1.3.", "1.4.degraded", "1.4.camera")
+_PHYSICS_CODES: Final = ("1.3.", "1.4.")
 _COMMON: Final = frozenset(field.name for field in fields(Sensor))
 
 
@@ -132,8 +132,7 @@ def _not_simulated(diagnostics: Sequence[Diagnostic]) -> Iterator[str]:
     yield f"<p>{len(found)} finding{plural} about physics, such as what is not simulated:</p><ul>"
     groups = grouped(found)
     for each in groups[:50]:
-        first = each.first
-        yield f"<li>{prim(first.path)}: {text(each.message)} (<code>{text(first.code)}</code>)</li>"
+        yield f"<li>{prim(each.where)}: {text(each.message)} (<code>{text(each.first.code)}</code>)</li>"
     if len(groups) > 50:
         more = sum(each.count for each in groups[50:])
         yield f"<li>and {more} more: see the findings</li>"

@@ -149,7 +149,7 @@ def test_findings_have_severity_code_place_remedy_and_a_link(arm: BridgePlan, tm
         assert part in shown
     assert str(tmp_path) not in shown
     assert any((each.get("href") or "").endswith("diagnostics.md#physics-13") for each in page.all("a"))
-    assert "not simulated: y" in page.text("physics")
+    assert "/arm/x.mjc:y: not simulated: y" in page.text("physics")
 
 
 def test_differences_name_old_and_new_values(arm: BridgePlan) -> None:
