@@ -181,6 +181,8 @@ JOINTS = [
          NOT_IMPLEMENTED, [f"{ENVELOPE}:{name}"])
         for name in ("maxActuatorVelocity", "speedEffortGradient", "velocityDependentResistance")
     ),
+    (on_joint("PhysxLimitAPI:angular", "float physxLimit:angular:damping = 0.5"), APPROXIMATED,
+     ["physxLimit:angular:damping"]),
     (on_joint("PhysxLimitAPI:angular", "float physxLimit:angular:restitution = 0.5"), NOT_IMPLEMENTED,
      ["physxLimit:angular:restitution"]),
     (on_joint("PhysxPhysicsDistanceJointAPI", "float physics:maxDistance = 2",

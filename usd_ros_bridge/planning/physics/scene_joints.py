@@ -234,9 +234,24 @@ class _Planner:
             or 0.0
             for each in wanted
         )
+        if stiffness == 0.0 < damping < math.inf:
+            self._report_idle_damping(record, dof)
         if not 0.0 < stiffness <= GREATEST or not damping < math.inf:
             return 0.0, 0.0
         return stiffness, damping if 0.0 < damping <= GREATEST else 0.0
+
+    def _report_idle_damping(self, record: JointRecord, dof: DofPlan) -> None:
+        solvers = solver_order("limit_damping", self._solvers)
+        found = find_authored(record, "limit_damping", dof.axis, solvers=solvers, units=self._units)
+        if found is not None:
+            degraded(
+                self._findings,
+                {record.path: found.value},
+                found.name,
+                "the limit is hard, because it has no stiffness",
+                reason="approximated",
+                remedy="author the limit's stiffness",
+            )
 
     def _authored(
         self, record: JointRecord, wanted: Property, dof: DofPlan, *, signed: bool = False
