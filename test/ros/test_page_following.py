@@ -67,6 +67,8 @@ def follow(graph: GraphClient, reports: list[tuple[str, str]]) -> Iterator[Calla
 
     yield run
     for follower in followers:
+        # Pytest shows it where a test fails: what the page has heard, and what it waits for.
+        print(vars(follower), reports)
         follower.pause()
 
 

@@ -480,11 +480,12 @@ def _bound(record: NewtonActuatorRecord) -> float:
 
 def _report_unmapped(record: NewtonActuatorRecord, findings: DiagnosticCollector) -> None:
     """Report what no drive has: integrals, delays, and clamps that depend on speed or position."""
-    unmapped: tuple[tuple[str, bool, str, str, Reason], ...] = (
+    unmapped: tuple[tuple[str, bool, str, object, str, Reason], ...] = (
         (
             "NewtonPIDControlAPI",
             bool(fallback(record, "integral")),
             "newton:ki",
+            record.integral,
             "the integral term is left out",
             "not implemented",
         ),
@@ -492,6 +493,7 @@ def _report_unmapped(record: NewtonActuatorRecord, findings: DiagnosticCollector
             "NewtonActuatorDelayAPI",
             fallback(record, "delay_steps") > 0,
             "newton:delaySteps",
+            record.delay_steps,
             "commands act without delay",
             "not implemented",
         ),
@@ -499,6 +501,7 @@ def _report_unmapped(record: NewtonActuatorRecord, findings: DiagnosticCollector
             "NewtonDCMotorClampingAPI",
             math.isfinite(fallback(record, "velocity_limit")),
             "newton:velocityLimit",
+            record.velocity_limit,
             "the effort is bounded alike at every speed",
             "approximated",
         ),
@@ -506,23 +509,12 @@ def _report_unmapped(record: NewtonActuatorRecord, findings: DiagnosticCollector
             "NewtonPositionBasedClampingAPI",
             len(set(fallback(record, "lookup_efforts"))) > 1,
             "newton:lookupEfforts",
+            record.lookup_efforts,
             "the effort is bounded alike at every position, by the greatest of the table",
             "approximated",
         ),
     )
-    values = {
-        "newton:ki": record.integral,
-        "newton:delaySteps": record.delay_steps,
-        "newton:velocityLimit": record.velocity_limit,
-        "newton:lookupEfforts": record.lookup_efforts,
-    }
-    for api, is_used, attribute, instead, reason in unmapped:
+    for api, is_used, attribute, value, instead, reason in unmapped:
         if api in record.applied and is_used:
-            degraded(
-                findings,
-                {record.path: values[attribute]},
-                attribute,
-                instead,
-                reason=reason,
-                code="1.3.actuator.newton",
-            )
+            prims = {record.path: value}
+            degraded(findings, prims, attribute, instead, reason=reason, code="1.3.actuator.newton")

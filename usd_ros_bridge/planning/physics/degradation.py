@@ -28,7 +28,7 @@ from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.options import Engine
 from usd_ros_bridge.planning.kinematics import solver_attributes
 from usd_ros_bridge.planning.kinematics.dofs import AXES
-from usd_ros_bridge.planning.kinematics.solver_attributes import TABLE
+from usd_ros_bridge.planning.kinematics.solver_attributes import TABLE, axis_of
 
 _VENDORS: Final[Mapping[str, str]] = {"newton:": "newton", "mjc:": "mjc", "physx": "physx"}
 """Resolver by the beginning of its names."""
@@ -223,7 +223,7 @@ _MIMIC: Final = ("newton:mimic", "physxMimicJoint:")
 
 def is_resolved(name: str) -> bool:
     """Return whether a name is read only where `schema_resolvers` has its vendor."""
-    return name in resolved_names() or name.startswith(_MIMIC)
+    return name in resolved_names() or name.startswith(_MIMIC) or bool(axis_of(name))
 
 
 def misspelt(names: Iterable[str]) -> dict[str, tuple[str, ...]]:

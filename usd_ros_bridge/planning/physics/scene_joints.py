@@ -180,7 +180,7 @@ class _Planner:
         record, in_tf = joint.record, joint.path in kinematics.joint_rows
         axes = [plan.axis for plan in plans]
         drives = plan_drives(record, kind, axes, units=self._units, findings=self._findings)
-        report_idle_axes(record, axes, self._findings)
+        report_idle_axes(record, axes, solvers=self._solvers, findings=self._findings)
         return tuple(
             Dof(
                 axis=plan.axis,
@@ -371,19 +371,26 @@ def _report_idle(
 _ONE_AXIS: Final = frozenset({"PhysicsRevoluteJoint", "PhysicsPrismaticJoint"})
 
 
-def report_idle_axes(record: JointRecord, axes: Sequence[DofAxis], findings: DiagnosticCollector) -> None:
+def report_idle_axes(
+    record: JointRecord,
+    axes: Sequence[DofAxis],
+    *,
+    solvers: Sequence[str],
+    findings: DiagnosticCollector,
+) -> None:
     """Report attributes of degrees of freedom that a joint does not have (REP 0158 section 1.4).
 
     Args:
         record: The joint.
         axes: Its degrees of freedom.
+        solvers: Vendors that are read; attributes of the others are reported as such.
         findings: Takes one diagnostic for each attribute.
     """
     instances = {name for axis in axes for name in axis_names(record, axis)}
     idle: dict[str, object] = {
         name: value
         for name, value in record.solver_attributes.items()
-        if value and (axis := axis_of(name)) and axis not in instances
+        if value and "physx" in solvers and (axis := axis_of(name)) and axis not in instances
     }
     if record.type_name in _ONE_AXIS:
         for limit in record.limits:
